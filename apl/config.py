@@ -1,0 +1,115 @@
+"""Every knob of apl with its default and where the default comes from. Frozen; an unknown key is an error."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from apl.errors import ConfigError
+from apl.symbols import Form, Layout
+
+Mode = Literal["guarded", "symbolic", "text"]
+
+
+class _Section(BaseModel):
+    """A frozen group of knobs whose faults surface as `ConfigError`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def __init__(self, **knobs: Any) -> None:
+        try:
+            super().__init__(**knobs)
+        except ValidationError as error:
+            raise ConfigError(_explain(type(self), error)) from error
+
+
+def _explain(section: type[BaseModel], error: ValidationError) -> str:
+    known = ", ".join(sorted(section.model_fields))
+    faults = []
+    for fault in error.errors(include_url=False):
+        key = ".".join(str(part) for part in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            faults.append(f"{key!r} is not a knob of {section.__name__}; it has: {known}")
+        else:
+            faults.append(f"{key or section.__name__}: {fault['msg']} (given: {fault['input']!r})")
+    return "; ".join(faults)
+
+
+class IndexingConfig(_Section):
+    """How texts become rows."""
+
+    batch_size: Annotated[int, Field(ge=1)] = 128
+    """Chunks extracted, embedded and committed together. A choice of this project: 128 short passages are some hundred
+    sentences, enough to fill an embedder's batches, and little to lose when a run is interrupted."""
+
+    language: str = "en"
+    """ISO 639-1 code for the abbreviations of the sentence splitter."""
+
+    max_chunk_chars: Annotated[int, Field(ge=1)] = 2_000_000
+    """A longer text is reported as a bad chunk: it is a file, not a passage. A choice of this project."""
+
+
+class SelectionConfig(_Section):
+    """Which sentences go out when a budget forces a choice."""
+
+    overlap_weight: Annotated[float, Field(ge=0.0)] = 0.5
+    """Weight of the idf-weighted word overlap beside the cosine. Source: the probes of `spec 5`."""
+
+
+class APLConfig(_Section):
+    """The layer's configuration.
+
+    Example:
+        >>> APLConfig(forms=("outline",)).forms
+        ('outline',)
+    """
+
+    mode: Mode = "guarded"
+    """`guarded`: edges where they carry the sentence, quotes elsewhere (`spec 5`). `symbolic`: edges only, the paper's
+    mode (paper 3.6). `text`: sentences only."""
+
+    forms: tuple[Form, ...] = ("edge_reference", "inline_triple", "outline")
+    """What the reader can read; the cheapest wins, ties in this order (`spec 5`). Small readers want `("outline",)`."""
+
+    layout: Layout = "spread"
+    """How an adapter lays the payload into the host's documents (`field`)."""
+
+    ratio: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    """Upper bound as a share of the host's tokens for calls that name no budget; None: no bound but the host's text."""
+
+    on_unknown: Literal["pass"] = "pass"
+    """Chunks the codebook does not know pass as text."""
+
+    on_error: Literal["host", "raise"] = "host"
+    """What a fault inside the layer does: hand the host's text on with a warning, or raise (for tests)."""
+
+    held_turns: Annotated[int, Field(ge=1)] = 1024
+    """Turns this process keeps, so that `remember` takes an id. A choice of this project."""
+
+    indexing: IndexingConfig = Field(default_factory=IndexingConfig)
+    selection: SelectionConfig = Field(default_factory=SelectionConfig)
+
+    @field_validator("forms", mode="before")
+    @classmethod
+    def _forms_as_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("forms")
+    @classmethod
+    def _forms_named_once(cls, value: tuple[Form, ...]) -> tuple[Form, ...]:
+        if not value or len(set(value)) != len(value):
+            raise ValueError("name at least one form, each once: edge_reference, inline_triple, outline")
+        order = ("edge_reference", "inline_triple", "outline")
+        return tuple(sorted(value, key=order.index))
+
+    @model_validator(mode="after")
+    def _layout_fits_forms(self) -> Self:
+        if self.layout == "per_document" and self.forms != ("outline",):
+            raise ValueError('layout="per_document" spreads lines, so it needs forms=("outline",)')
+        return self
+
+    @classmethod
+    def paper(cls) -> APLConfig:
+        """The paper's own mode: edges only, its two encodings (paper 3.6)."""
+        return cls(mode="symbolic", forms=("edge_reference", "inline_triple"))

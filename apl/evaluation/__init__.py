@@ -1,0 +1,1 @@
+"""Measuring what the layer saves and what it keeps."""

@@ -1,0 +1,306 @@
+"""The journey: index, compress, remember, one line a step."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, get_args
+
+from apl.config import APLConfig
+from apl.errors import ConfigError, InputError
+from apl.protocols import Embedder, TokenCounter, TripleExtractor
+from apl.providers.embedding import as_embedder
+from apl.providers.tokens import as_token_counter
+from apl.read.compression import Compression
+from apl.state.codebook import Codebook
+from apl.state.engine import Store
+from apl.state.memory import Memory
+from apl.state.passages import Passages
+from apl.symbols import Chunk, IndexReport, Layout, Scope, Turn, Verdict
+from apl.write.ingestion import Ingestion
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CompressOptions:
+    """How a question is to be compressed, checked. Made by `checked`; adapters check theirs once."""
+
+    budget_tokens: int | None
+    ratio: float | None
+    layout: Layout
+    keep_empty: bool
+
+    @property
+    def is_bounded(self) -> bool:
+        """True when there is a bound besides the host's text."""
+        return self.budget_tokens is not None or self.ratio is not None
+
+    @classmethod
+    def checked(
+        cls, config: APLConfig, *, budget_tokens: Any, ratio: Any, layout: Any, keep_empty: Any
+    ) -> CompressOptions:
+        """The options with the config's defaults.
+
+        Raises:
+            InputError: A value does not fit, or both bounds are given.
+            ConfigError: The layout does not fit the config's forms.
+        """
+        if budget_tokens is not None and ratio is not None:
+            raise InputError("give budget_tokens or ratio, not both")
+        if budget_tokens is not None and (type(budget_tokens) is not int or budget_tokens < 1):
+            raise InputError(f"budget_tokens is a whole number >= 1, not {budget_tokens!r}")
+        if ratio is not None and (type(ratio) not in (int, float) or not 0 < ratio <= 1):
+            raise InputError(f"ratio is a share of the host's tokens in (0, 1], not {ratio!r}")
+        if layout not in get_args(Layout):
+            raise InputError(f"layout is one of {', '.join(get_args(Layout))}, not {layout!r}")
+        if type(keep_empty) is not bool:
+            raise InputError(f"keep_empty is True or False, not {keep_empty!r}")
+        if layout == "per_document" and config.forms != ("outline",):
+            raise ConfigError('layout="per_document" spreads lines, so it needs APLConfig(forms=("outline",))')
+        if budget_tokens is None and ratio is None:
+            ratio = config.ratio
+        return cls(budget_tokens, ratio, layout, keep_empty)
+
+
+class AutoPrunedLayer:
+    """Wraps a retriever's chunks into the smallest payload that still holds the answer (paper 3.8, `spec 6`).
+
+    Made by `open`; usable from many threads; a context manager.
+
+    Attributes:
+        codebook: What is known of the corpus: `delete`, `stats`.
+        memory: The turns: `turn`.
+        config: The knobs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        embedder: Embedder | None,
+        extractor: TripleExtractor | None,
+        counter: TokenCounter,
+        config: APLConfig,
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._extractor = extractor
+        self._counter = counter
+        self.config = config
+        self.codebook = Codebook(store)
+        self.memory = Memory(store, held_turns=config.held_turns)
+        self._passages = Passages(store)
+
+    @classmethod
+    def open(
+        cls,
+        location: str | os.PathLike[str],
+        *,
+        embedder: Any = None,
+        extractor: TripleExtractor | None = None,
+        tokenizer: Any = "o200k_base",
+        config: APLConfig | None = None,
+        read_only: bool = False,
+    ) -> Self:
+        """Open the store at a path or `sqlite:///` URL, or create it.
+
+        Args:
+            location: Where the codebook lies.
+            embedder: An `Embedder`, any LangChain or LlamaIndex embeddings object, or a model's name or path. None:
+                neither `index` nor a budget can be asked for.
+            extractor: Reads the triples when indexing. None: sentences are indexed without edges.
+            tokenizer: The generator's: a tiktoken encoding or model name, a Hugging Face tokenizer, or a callable
+                text -> int.
+            config: Every other knob.
+            read_only: Open for reading even where writing would be possible.
+
+        Raises:
+            ForeignStoreError, SchemaVersionError, EmbedderMismatchError, StoreError: The file does not fit.
+            ConfigError, TokenizerError, MissingDependency: An argument does not.
+        """
+        if config is not None and not isinstance(config, APLConfig):
+            raise ConfigError(f"config has to be an APLConfig, not {type(config).__name__}")
+        if extractor is not None and not isinstance(extractor, TripleExtractor):
+            raise ConfigError(f"extractor={extractor!r} has no `name` and `extract(passages)`; see apl.providers")
+        counter = as_token_counter(tokenizer)
+        known_embedder = None if embedder is None else as_embedder(embedder)
+        store = Store.open(location, read_only=read_only)
+        try:
+            layer = cls(
+                store, embedder=known_embedder, extractor=extractor, counter=counter, config=config or APLConfig()
+            )
+            if known_embedder is not None:
+                layer.codebook.bind_embedder(known_embedder)
+            layer.codebook.bind_tokenizer(counter.name)
+        except BaseException:
+            store.close()
+            raise
+        return layer
+
+    def close(self) -> None:
+        """Close the store's connections of this process."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- text to state ------------------------------------------------------------------------------------------------
+
+    def index(self, chunks: Iterable[Chunk], *, progress: bool | None = None) -> IndexReport:
+        """Add chunks to the codebook, or bring changed ones up to date; unchanged ones cost a hash.
+
+        A batch is committed as a whole, so an interrupted run is resumed by running it again. A chunk that cannot be
+        read is in the report's `errors`; the others go on.
+
+        Args:
+            chunks: Any iterable, read once.
+            progress: Show a bar on stderr; None: on a terminal, for more than one batch.
+
+        Raises:
+            ConfigError: The layer was opened without an embedder.
+            InputError: `chunks` is no iterable of chunks.
+            MissingDependency: A model of the extractor or embedder is not installed.
+            ReadOnlyStoreError: The store is open for reading.
+        """
+        if self._embedder is None:
+            raise ConfigError("index embeds the sentences: open the layer with embedder=...")
+        if isinstance(chunks, str | bytes | Mapping | Chunk) or not isinstance(chunks, Iterable):
+            raise InputError(f"index takes an iterable of Chunk, not {type(chunks).__name__}")
+        ingestion = Ingestion(
+            self.codebook,
+            embedder=self._embedder,
+            extractor=self._extractor,
+            counter=self._counter,
+            language=self.config.indexing.language,
+            max_chunk_chars=self.config.indexing.max_chunk_chars,
+        )
+        return ingestion.run(chunks, batch_size=self.config.indexing.batch_size, progress=progress)
+
+    # --- state to payload ---------------------------------------------------------------------------------------------
+
+    def compress(
+        self,
+        question: str,
+        chunks: Iterable[Chunk | str],
+        *,
+        budget_tokens: int | None = None,
+        ratio: float | None = None,
+        scope: Scope | None = None,
+        layout: Layout = "single",
+        keep_empty: bool = False,
+    ) -> Turn:
+        """The smallest payload that says what the host's chunks say; never more tokens than their text.
+
+        Writes nothing and, without a budget, embeds nothing.
+
+        Args:
+            question: The user's question.
+            chunks: What the host chose, in its order: `Chunk`s, or ids of stored chunks.
+            budget_tokens: Upper bound in tokens of the generator's tokenizer.
+            ratio: Upper bound as a share of the host's tokens, in (0, 1]; default: the config's.
+            scope: Whose turn it is.
+            layout: How the payload will lie in the host's documents. A text that you send yourself is `single`; the
+                adapters ask for the config's layout.
+            keep_empty: With `per_document`, keep the documents of which nothing is said, emptied.
+
+        Returns:
+            The turn. An error inside the layer hands the host's text on, with a warning and `turn.error`
+            (`on_error="raise"` raises it).
+
+        Raises:
+            InputError: An argument does not fit.
+            ConfigError: A budget was asked of a layer without an embedder, or the layout does not fit the forms.
+        """
+        options = CompressOptions.checked(
+            self.config, budget_tokens=budget_tokens, ratio=ratio, layout=layout, keep_empty=keep_empty
+        )
+        if self._embedder is None and options.is_bounded:
+            raise ConfigError("a budget ranks sentences by the question's vector: open the layer with embedder=...")
+        compression = Compression(
+            question=_checked_question(question),
+            chunks=_checked_chunks(chunks),
+            scope=_checked_scope(scope),
+            budget_tokens=options.budget_tokens,
+            ratio=options.ratio,
+            layout=options.layout,
+            keep_empty=options.keep_empty,
+            passages=self._passages,
+            embedder=self._embedder,
+            counter=self._counter,
+            mode=self.config.mode,
+            forms=self.config.forms,
+            overlap_weight=self.config.selection.overlap_weight,
+            language=self.config.indexing.language,
+        )
+        try:
+            turn = compression.run()
+        except Exception as error:
+            if self.config.on_error == "raise":
+                raise
+            logger.warning(
+                "compress failed, the host's text goes out (%s: %s)", type(error).__name__, error, exc_info=True
+            )
+            turn = compression.host_turn(error)
+        self.memory.hold(turn)
+        logger.info(
+            "compressed %d chunks: %s, %d of %d tokens",
+            turn.counters["chunks"],
+            turn.form,
+            turn.tokens,
+            turn.host_tokens,
+        )
+        return turn
+
+    def remember(self, turn: Turn | str, answer: str) -> Verdict:
+        """Store the question, the answer and which versions of which chunks it was given from, as pending.
+
+        Args:
+            turn: The turn, or the id of one that this process still holds.
+            answer: What the generator said.
+
+        Raises:
+            InputError: The answer is empty, or the turn is not one.
+            ReadOnlyStoreError: The store is open for reading.
+        """
+        if not isinstance(answer, str) or not answer.strip():
+            raise InputError(f"an answer is a text with something in it, not {answer!r}")
+        if isinstance(turn, str):
+            turn = self.memory.turn(turn)
+        if not isinstance(turn, Turn):
+            raise InputError(f"remember takes the Turn that compress returned, or its id, not {type(turn).__name__}")
+        return self.memory.store(turn, answer)
+
+
+def _checked_question(question: str) -> str:
+    if not isinstance(question, str):
+        raise InputError(f"the question is a string, not {type(question).__name__}")
+    return question
+
+
+def _checked_chunks(chunks: Iterable[Chunk | str]) -> list[Chunk | str]:
+    if isinstance(chunks, str | bytes | Mapping | Chunk) or not isinstance(chunks, Iterable):
+        raise InputError(f"compress takes a list of Chunk or chunk ids, not {type(chunks).__name__}")
+    checked = list(chunks)
+    for number, chunk in enumerate(checked):
+        if isinstance(chunk, Chunk) and (not isinstance(chunk.text, str) or not isinstance(chunk.id, str | None)):
+            raise InputError(f"chunk {number}: text and id are strings, not {chunk.text!r} and {chunk.id!r}")
+        if not isinstance(chunk, Chunk | str):
+            raise InputError(f"chunk {number} is neither a Chunk nor an id but {type(chunk).__name__}")
+    return checked
+
+
+def _checked_scope(scope: Scope | None) -> Scope:
+    if scope is None:
+        return Scope()
+    if not isinstance(scope, Scope):
+        raise InputError(f"scope is a Scope, not {type(scope).__name__}")
+    return scope

@@ -1,0 +1,19 @@
+"""What apl brings along for the parts a user may also bring: embedders, extractors, token counters.
+
+Nothing heavy is imported before it is used; a missing package is a `MissingDependency` that names the command.
+"""
+
+from apl.providers.embedding import SentenceTransformerEmbedder, as_embedder
+from apl.providers.extraction import PrecomputedExtractor, SpacyExtractor
+from apl.providers.tokens import CallableCounter, HuggingFaceCounter, TiktokenCounter, as_token_counter
+
+__all__ = [
+    "CallableCounter",
+    "HuggingFaceCounter",
+    "PrecomputedExtractor",
+    "SentenceTransformerEmbedder",
+    "SpacyExtractor",
+    "TiktokenCounter",
+    "as_embedder",
+    "as_token_counter",
+]

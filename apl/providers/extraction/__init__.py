@@ -1,0 +1,6 @@
+"""Extractors: passages to triples, each in one file."""
+
+from apl.providers.extraction.precomputed import PrecomputedExtractor
+from apl.providers.extraction.spacy import SpacyExtractor
+
+__all__ = ["PrecomputedExtractor", "SpacyExtractor"]

@@ -1,0 +1,1 @@
+"""State to payload: nothing in here changes the store."""

@@ -1,0 +1,164 @@
+"""The outline: one line a head, `head: relation tail | tail; relation tail`, and verbatim lines beside them.
+
+Blocks alternate, parted by a blank line: facts, verbatim, facts, verbatim; so a quote stands where it was said and its
+marker costs nothing. The outline costs fewer tokens than the index forms on sparse graphs, and small readers
+understand it. There is no separator between a relation and its tail, so it decodes to (head, statement) pairs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from apl.errors import PayloadError
+from apl.read.payload.escapes import escape_head, escape_statement, unescape
+from apl.symbols import Evidence, Quote, Run
+
+_SECTIONS = {"#q": "earlier questions", "#a": "earlier answers", "#f": "facts"}
+_BLOCK = "\n\n"
+_LINE = re.compile(r"(?P<head>(?:\\.|[^\\])*?): (?P<statements>.*)")
+_STATEMENT_END = re.compile(r"((?:\\.|[^\\;])*)(?:; |\Z)")
+_TAIL_END = re.compile(r"((?:\\.|[^\\|])*?)(?: \| |\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineLine:
+    """What a line says of its head: each statement is "relation tail" and the further tails of that relation."""
+
+    head: str
+    statements: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What an outline says, by channel."""
+
+    questions: tuple[OutlineLine, ...] = ()
+    answers: tuple[OutlineLine, ...] = ()
+    facts: tuple[OutlineLine, ...] = ()
+    quotes: tuple[Quote, ...] = ()
+
+
+def outline_of(evidence: Evidence) -> Outline:
+    """The outline of neutral evidence: edges grouped by head, then by relation, in order of first appearance."""
+    return Outline(_grouped(evidence.questions), _grouped(evidence.answers), _grouped(evidence.facts), evidence.quotes)
+
+
+def encode_outline(evidence: Evidence) -> str:
+    """Rules, then alternating blocks; the empty string for no evidence."""
+    blocks = outline_blocks(evidence)
+    return outline_rules([evidence]) + "\n" + _BLOCK.join(blocks) if any(blocks) else ""
+
+
+def outline_rules(evidences: Sequence[Evidence]) -> str:
+    """The line of rules for one or more pieces of evidence."""
+    sentences = ["Facts by head: relation tail | tail; relation tail."]
+    if any(evidence.quotes for evidence in evidences):
+        sentences.append("Blocks alternate: facts, verbatim.")
+    if any(evidence.questions or evidence.answers for evidence in evidences):
+        sentences.append(" ".join(f"{key} {meaning}." for key, meaning in _SECTIONS.items()))
+    return " ".join(sentences)
+
+
+def outline_blocks(evidence: Evidence) -> list[str]:
+    """Facts and verbatim lines by turns, facts first (maybe none), in reading order.
+
+    A head stands where its first edge is said, with all its statements; a quote stands in its own place.
+    """
+    opening: list[str] = []
+    for key, runs in (("#q", evidence.questions), ("#a", evidence.answers)):
+        if runs:
+            opening += [key, *(_line(line) for line in _grouped(runs))]
+    if opening and (evidence.facts or evidence.quotes):
+        opening.append("#f")
+    blocks: list[list[str]] = [opening]
+    for is_quote, line in _in_reading_order(evidence):
+        if is_quote != (len(blocks) % 2 == 0):
+            blocks.append([])
+        blocks[-1].append(line)
+    return ["\n".join(block) for block in blocks]
+
+
+def _in_reading_order(evidence: Evidence) -> Iterator[tuple[bool, str]]:
+    """(is it a quote, line) by turns."""
+    first_edge: dict[str, int] = {}
+    for number, triple in enumerate(triple for run in evidence.facts for triple in run):
+        first_edge.setdefault(triple.head, number)
+    pending = deque(evidence.quotes)
+    for line in _grouped(evidence.facts):
+        while pending and pending[0].after <= first_edge[line.head]:
+            yield True, pending.popleft().text
+        yield False, _line(line)
+    for quote in pending:
+        yield True, quote.text
+
+
+def _grouped(runs: Iterable[Run]) -> tuple[OutlineLine, ...]:
+    heads: dict[str, dict[str, dict[str, None]]] = {}
+    for run in runs:
+        for triple in run:
+            heads.setdefault(triple.head, {}).setdefault(triple.relation, {}).setdefault(triple.tail)
+    return tuple(
+        OutlineLine(head, tuple(_statement(relation, list(tails)) for relation, tails in relations.items()))
+        for head, relations in heads.items()
+    )
+
+
+def _statement(relation: str, tails: list[str]) -> tuple[str, ...]:
+    return (_joined(relation, tails[0]), *tails[1:])
+
+
+def _joined(relation: str, tail: str) -> str:
+    return f"{relation} {tail}".strip()
+
+
+def _line(line: OutlineLine) -> str:
+    statements = (" | ".join(escape_statement(part) for part in statement) for statement in line.statements)
+    return f"{escape_head(line.head)}: {'; '.join(statements)}"
+
+
+def decode_outline(text: str) -> Outline:
+    """What an outline payload says.
+
+    Raises:
+        PayloadError: A line of facts is neither a section nor `head: statement`.
+    """
+    channels: dict[str, list[OutlineLine]] = {"#q": [], "#a": [], "#f": []}
+    quotes: list[Quote] = []
+    section = "#f"
+    _rules, _, body = text.partition("\n")
+    for number, block in enumerate(body.split(_BLOCK) if body else []):
+        for line in block.split("\n") if block else []:
+            if number % 2:
+                quotes.append(Quote(line))
+            elif line in channels:
+                section = line
+            else:
+                channels[section].append(_parsed(line))
+    return Outline(tuple(channels["#q"]), tuple(channels["#a"]), tuple(channels["#f"]), tuple(quotes))
+
+
+def _parsed(line: str) -> OutlineLine:
+    match = _LINE.fullmatch(line)
+    if not match:
+        raise PayloadError(f"not a line of an outline: {line!r}; expected `head: relation tail`")
+    statements = tuple(
+        tuple(unescape(part) for part in _split(_TAIL_END, statement))
+        for statement in _split(_STATEMENT_END, match["statements"])
+    )
+    return OutlineLine(unescape(match["head"]), statements)
+
+
+def _split(ending: re.Pattern[str], text: str) -> list[str]:
+    """The stretches before each ending; an empty text is one empty stretch."""
+    parts, start = [], 0
+    while True:
+        match = ending.match(text, start)
+        if match is None:
+            raise PayloadError(f"not a line of an outline: stray delimiter in {text[start:]!r}")
+        parts.append(match.group(1))
+        if match.end(1) == len(text):
+            return parts
+        start = match.end()

@@ -1,0 +1,200 @@
+"""Chosen units to evidence: which go out as edges, which as quotes, and why (`spec 5`, coverage guard)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from apl.config import Mode
+from apl.read.evidence import HostChunk, Unit
+from apl.symbols import Citation, Decision, Evidence, Outcome, Quote, Run, Triple
+from apl.text import normal_form
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Evidence with its citations, and how every unit of it goes out: (outcome, reason) by (rank, sentence).
+
+    `by_rank` is the same evidence, host document by host document.
+    """
+
+    evidence: Evidence
+    by_rank: tuple[tuple[int, Evidence], ...]
+    citations: tuple[Citation, ...]
+    fates: Mapping[tuple[int, int], tuple[Outcome, str]]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """Evidence in the making. Edges and quotes are said once; every chunk that says them is cited."""
+
+    runs: dict[int, list[Triple]] = field(default_factory=dict)
+    edges: dict[Triple, dict[str, str]] = field(default_factory=dict)
+    quotes: list[tuple[Quote, HostChunk]] = field(default_factory=list)
+    fates: dict[tuple[int, int], tuple[Outcome, str]] = field(default_factory=dict)
+
+    def say_edges(self, triples: Sequence[Triple], chunk: HostChunk) -> None:
+        for triple in triples:
+            if triple not in self.edges:
+                self.runs[chunk.rank].append(triple)
+            self.edges.setdefault(triple, {})[chunk.chunk_id] = chunk.document_id
+
+    def say_quote(self, text: str, chunk: HostChunk) -> None:
+        self.quotes.append((Quote(text, len(self.edges)), chunk))
+
+    def finish(self) -> Statement:
+        runs = {rank: tuple(run) for rank, run in self.runs.items() if run}
+        evidence = Evidence(facts=tuple(runs.values()), quotes=tuple(quote for quote, _ in self.quotes))
+        citations = [
+            Citation("edge", index, " ".join((triple.head, triple.relation, triple.tail)), tuple(said), _once(said))
+            for index, (triple, said) in enumerate(self.edges.items())
+        ]
+        citations += [
+            Citation("quote", index, quote.text, (chunk.chunk_id,), (chunk.document_id,))
+            for index, (quote, chunk) in enumerate(self.quotes)
+        ]
+        return Statement(evidence, tuple(self._by_rank(runs)), tuple(citations), self.fates)
+
+    def _by_rank(self, runs: Mapping[int, Run]) -> Iterator[tuple[int, Evidence]]:
+        before = 0
+        for rank in self.runs:
+            run = runs.get(rank, ())
+            quotes = tuple(
+                Quote(quote.text, quote.after - before) for quote, chunk in self.quotes if chunk.rank == rank
+            )
+            if run or quotes:
+                yield rank, Evidence(facts=(run,) if run else (), quotes=quotes)
+            before += len(run)
+
+
+def _once(said: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(said.values()))
+
+
+def state(chunks: Sequence[HostChunk], chosen: set[tuple[int, int]], mode: Mode) -> Statement:
+    """Say the chosen units, in order of (host rank, sentence).
+
+    Args:
+        chunks: The host's chunks in the host's order.
+        chosen: (rank, sentence position) of the units to say.
+        mode: `guarded`: edges where they carry the sentence, else a quote; `text`: quotes; `symbolic`: edges only,
+            but text of chunks that the codebook does not know.
+    """
+    draft = _Draft()
+    for chunk in chunks:
+        if chunk.state == "duplicate":
+            _repeat(draft, chunk)
+            continue
+        draft.runs[chunk.rank] = []
+        if mode == "symbolic" and chunk.state == "known":
+            _say_symbolic(draft, chunk, chosen)
+        else:
+            _say_units(draft, chunk, chosen, mode)
+    return draft.finish()
+
+
+def _repeat(draft: _Draft, chunk: HostChunk) -> None:
+    """A chunk whose text an earlier one has: said already, cited as well."""
+    for unit in chunk.units:
+        draft.fates[(unit.rank, unit.sentence.position)] = ("dropped", "an earlier chunk has the same text")
+        for triple in unit.triples:
+            if triple in draft.edges:
+                draft.edges[triple].setdefault(chunk.chunk_id, chunk.document_id)
+
+
+def _say_symbolic(draft: _Draft, chunk: HostChunk, chosen: set[tuple[int, int]]) -> None:
+    everything = all((unit.rank, unit.sentence.position) in chosen for unit in chunk.units)
+    for unit in chunk.units:
+        key = (unit.rank, unit.sentence.position)
+        if key not in chosen:
+            continue
+        if not everything:
+            draft.say_edges(unit.triples, chunk)
+        draft.fates[key] = ("edges", "symbolic mode") if unit.triples else ("dropped", "symbolic mode: it has no edges")
+    if everything:  # edges of no single sentence belong to the whole
+        draft.say_edges(chunk.run, chunk)
+
+
+def _say_units(draft: _Draft, chunk: HostChunk, chosen: set[tuple[int, int]], mode: Mode) -> None:
+    units = [unit for unit in chunk.units if (unit.rank, unit.sentence.position) in chosen]
+    heads = {
+        normal_form(triple.head) for unit in units if mode == "guarded" and unit.carried for triple in unit.triples
+    }
+    open_quote: list[Unit] = []
+    for unit in units:
+        outcome, reason = _fate(unit, heads, mode)
+        draft.fates[(unit.rank, unit.sentence.position)] = (outcome, reason)
+        if outcome == "quote":
+            if open_quote and not _continues(chunk.text, open_quote[-1], unit):
+                _say_quote(draft, chunk, open_quote)
+                open_quote = []
+            open_quote.append(unit)
+            continue
+        if open_quote and unit.sentence.kind != "rule":
+            _say_quote(draft, chunk, open_quote)
+            open_quote = []
+        if outcome == "edges":
+            draft.say_edges(unit.triples, chunk)
+    if open_quote:
+        _say_quote(draft, chunk, open_quote)
+
+
+def _fate(unit: Unit, heads: set[str], mode: Mode) -> tuple[Outcome, str]:
+    if unit.sentence.kind == "rule":
+        return "dropped", "an ornament without words"
+    if unit.state != "known":
+        return "quote", f"the chunk is {unit.state} to the codebook"
+    if mode == "text":
+        return "quote", "text mode"
+    if unit.carried and unit.triples:
+        return "edges", "its edges carry all its content words"
+    if unit.sentence.kind == "title" and normal_form(unit.sentence.text) in heads:
+        return "edges", "the heading is a head among the chunk's edges"
+    return "quote", "its edges would lose words" if unit.triples else "it has no edges"
+
+
+def _continues(text: str, previous: Unit, unit: Unit) -> bool:
+    """True when nothing but spaces stands between two units of a chunk."""
+    gap = text[previous.sentence.end : unit.sentence.start]
+    return previous.sentence.position + 1 == unit.sentence.position and not gap.strip(" ")
+
+
+def _say_quote(draft: _Draft, chunk: HostChunk, units: Sequence[Unit]) -> None:
+    text = chunk.text[units[0].sentence.start : units[-1].sentence.end]
+    if all(unit.sentence.kind in ("prose", "list", "title") for unit in units):
+        text = " ".join(text.split())  # a soft line break in prose is a space
+    draft.say_quote(text, chunk)
+
+
+def decide(
+    chunks: Sequence[HostChunk], statement: Statement, scores: Mapping[tuple[int, int], float]
+) -> tuple[Decision, ...]:
+    """For every unit of the host's chunks what became of it, in reading order."""
+    decisions = []
+    for chunk in chunks:
+        for unit in chunk.units:
+            key = (unit.rank, unit.sentence.position)
+            outcome, reason = statement.fates.get(key, ("dropped", "over the budget"))
+            decisions.append(
+                Decision(chunk.chunk_id, unit.sentence.position, unit.sentence.text, outcome, reason, scores.get(key))
+            )
+    return tuple(decisions)
+
+
+def pass_through(chunks: Sequence[HostChunk]) -> tuple[Decision, ...]:
+    """The decisions when the host's own text goes out."""
+    reason = "no form is smaller than the host's text"
+    return tuple(
+        Decision(chunk.chunk_id, unit.sentence.position, unit.sentence.text, "passed", reason)
+        for chunk in chunks
+        for unit in chunk.units
+    )
+
+
+def citations_of_texts(chunks: Sequence[HostChunk]) -> tuple[Citation, ...]:
+    """The citations when the host's own text goes out: every chunk by its own."""
+    return tuple(
+        Citation("text", chunk.rank, chunk.text, (chunk.chunk_id,), (chunk.document_id,))
+        for chunk in chunks
+        if chunk.text.strip()
+    )

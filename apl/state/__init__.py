@@ -1,0 +1,1 @@
+"""What persists. The database is the only truth; SQL is spoken in this room only."""

@@ -1,0 +1,238 @@
+"""The codebook: documents, chunks, sentences, and the entities, relations and edges that occur in them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Table, delete, func, select, update
+
+from apl.errors import EmbedderMismatchError, InputError
+from apl.protocols import Embedder
+from apl.state import schema, symbol_rows
+from apl.state.engine import Store, bump_generation, read_meta, write_meta
+from apl.state.records import NewChunk, StoredChunk
+from apl.state.symbol_rows import batches
+from apl.state.vectors import from_bytes, to_bytes
+from apl.symbols import DeleteReport, StoreStats
+
+logger = logging.getLogger(__name__)
+
+PROBE_TEXT = "Northstar acquired DeltaPay in March 2022."
+"""Its vector tells one embedder from another, whatever they are called."""
+
+MIN_PROBE_COSINE = 0.999
+
+
+class Codebook:
+    """What the layer knows of the corpus. Reached as `layer.codebook`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def stats(self) -> StoreStats:
+        """Row counts, generation, and what the store was built with."""
+        with self._store.reading() as connection:
+            values = read_meta(connection)
+            counts = {
+                table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
+                for table in schema.metadata.sorted_tables
+            }
+            carried = connection.execute(
+                select(func.count()).select_from(schema.sentences).where(schema.sentences.c.carried)
+            ).scalar_one()
+            links = connection.execute(
+                select(func.count()).select_from(schema.links).where(schema.links.c.ended_at.is_(None))
+            ).scalar_one()
+        return StoreStats(
+            documents=counts["documents"],
+            chunks=counts["chunks"],
+            sentences=counts["sentences"],
+            carried_sentences=carried,
+            entities=counts["entities"],
+            relations=counts["relations"],
+            edges=counts["edges"],
+            occurrences=counts["occurrences"],
+            runs=counts["runs"],
+            links=links,
+            turns=counts["turns"],
+            generation=int(values["generation"]),
+            schema_version=int(values["schema_version"]),
+            embedder=values.get("embedder"),
+            tokenizer=values.get("tokenizer"),
+            bytes=self._store.path.stat().st_size,
+        )
+
+    def delete(self, document_ids: Iterable[str]) -> DeleteReport:
+        """Remove documents with all that only they say, in one transaction.
+
+        An edge that another document also says stays. Ids the store does not hold are reported, not an error. A chunk
+        that was indexed without `document_id` is its own document, under its chunk id.
+
+        Raises:
+            InputError: `document_ids` is a bare string or holds something that is not one.
+            ReadOnlyStoreError: The store is open for reading.
+        """
+        keys = _checked_keys(document_ids)
+        with self._store.writing() as connection:
+            found = _ids_by_key(connection, schema.documents, keys)
+            chunk_ids = _chunks_of(connection, list(found.values()))
+            sentences = _count_sentences(connection, chunk_ids)
+            removed = symbol_rows.delete_chunks(connection, chunk_ids, now=time.time())
+            _delete_ids(connection, schema.documents, list(found.values()))
+            if found:
+                bump_generation(connection)
+        report = DeleteReport(
+            documents=len(found),
+            chunks=len(chunk_ids),
+            sentences=sentences,
+            edges=removed.edges,
+            entities=removed.entities,
+            relations=removed.relations,
+            unknown_documents=tuple(key for key in keys if key not in found),
+        )
+        logger.info("deleted %d documents, %d chunks, %d edges", report.documents, report.chunks, report.edges)
+        return report
+
+    # --- for the write room -------------------------------------------------------------------------------------------
+
+    def find_hashes(self, keys: Sequence[str]) -> Mapping[str, tuple[str, str, str | None]]:
+        """(content hash, document key, title) of those of the chunks that are stored."""
+        with self._store.reading() as connection:
+            return {
+                chunk.key: (chunk.content_hash, chunk.document_key, chunk.title)
+                for chunk in find_chunks(connection, schema.chunks.c.key, keys)
+            }
+
+    def put(self, new_chunks: Sequence[NewChunk]) -> int:
+        """Insert chunks, each in the place of what the store held under its key; how many were replaced.
+
+        One transaction: readers see all of them or none.
+        """
+        now = time.time()
+        with self._store.writing() as connection:
+            old = _ids_by_key(connection, schema.chunks, [chunk.key for chunk in new_chunks])
+            symbol_rows.insert_chunks(connection, new_chunks, _intern_documents(connection, new_chunks), old, now=now)
+            _delete_empty_documents(connection)
+            bump_generation(connection)
+        return len(old)
+
+    def relabel(self, moved: Mapping[str, tuple[str, str | None]]) -> None:
+        """Give chunks whose text is unchanged another (document key, title)."""
+        with self._store.writing() as connection:
+            keys = list(dict.fromkeys(document_key for document_key, _ in moved.values()))
+            ids = symbol_rows.intern(connection, schema.documents, "key", [{"key": key} for key in keys])
+            for key, (document_key, title) in moved.items():
+                connection.execute(
+                    update(schema.chunks)
+                    .where(schema.chunks.c.key == key)
+                    .values(document_id=ids[document_key], title=title)
+                )
+            _delete_empty_documents(connection)
+            bump_generation(connection)
+
+    def bind_embedder(self, embedder: Embedder) -> None:
+        """Remember the embedder the vectors come from, or check that it is the same one.
+
+        Two embedders are the same when they have one dimension and give the probe text vectors of cosine >= .999,
+        whatever they are called.
+
+        Raises:
+            EmbedderMismatchError: The store's vectors come from another embedder.
+        """
+        probe = embedder.embed([PROBE_TEXT])
+        with self._store.reading() as connection:
+            values = read_meta(connection)
+        if "embedder_probe" not in values:
+            if not self._store.read_only:
+                with self._store.writing() as connection:
+                    write_meta(connection, {"embedder": embedder.name, "embedder_probe": to_bytes(probe)[0].hex()})
+            return
+        stored = from_bytes([bytes.fromhex(values["embedder_probe"])])
+        same = stored.shape == probe.shape and float(np.dot(stored[0], probe[0])) >= MIN_PROBE_COSINE
+        if not same:
+            raise EmbedderMismatchError(
+                f"{self._store.path} was built with embedder {values['embedder']!r} (dimension {stored.shape[1]}), not "
+                f"with {embedder.name!r} (dimension {probe.shape[1]}): open it with that embedder, or use a new file",
+                location=str(self._store.path),
+                found=values["embedder"],
+                expected=embedder.name,
+            )
+
+    def bind_tokenizer(self, name: str) -> None:
+        """Remember the tokenizer that chunk token counts come from; another one is no error."""
+        if self._store.read_only:
+            return
+        with self._store.reading() as connection:
+            if read_meta(connection).get("tokenizer") == name:
+                return
+        with self._store.writing() as connection:
+            write_meta(connection, {"tokenizer": name})
+
+
+def find_chunks(connection: Connection, column: Any, values: Sequence[str]) -> list[StoredChunk]:
+    """The stored chunks whose column has one of the values, by key."""
+    chunks, documents = schema.chunks, schema.documents
+    query = (
+        select(chunks.c.id, chunks.c.key, documents.c.key.label("document_key"), chunks.c.title, chunks.c.content_hash)
+        .join(documents, documents.c.id == chunks.c.document_id)
+        .order_by(chunks.c.key)
+    )
+    found: list[StoredChunk] = []
+    for batch in batches(list(dict.fromkeys(values))):
+        found += [StoredChunk(*row) for row in connection.execute(query.where(column.in_(batch)))]
+    return found
+
+
+def _checked_keys(document_ids: Iterable[str]) -> list[str]:
+    if isinstance(document_ids, str | bytes) or not isinstance(document_ids, Iterable):
+        raise InputError(f"delete takes a list of document ids, not {document_ids!r}; write delete([{document_ids!r}])")
+    keys = list(dict.fromkeys(document_ids))
+    for key in keys:
+        if not isinstance(key, str):
+            raise InputError(f"a document id is a string, not {key!r}")
+    return keys
+
+
+def _ids_by_key(connection: Connection, table: Table, keys: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for batch in batches(keys):
+        for row in connection.execute(select(table.c.id, table.c.key).where(table.c.key.in_(batch))):
+            found[row.key] = row.id
+    return found
+
+
+def _chunks_of(connection: Connection, document_ids: Sequence[int]) -> list[int]:
+    ids: list[int] = []
+    for batch in batches(document_ids):
+        ids.extend(
+            connection.execute(select(schema.chunks.c.id).where(schema.chunks.c.document_id.in_(batch))).scalars()
+        )
+    return ids
+
+
+def _count_sentences(connection: Connection, chunk_ids: Sequence[int]) -> int:
+    column = schema.sentences.c.chunk_id
+    return sum(
+        connection.execute(select(func.count()).select_from(schema.sentences).where(column.in_(batch))).scalar_one()
+        for batch in batches(chunk_ids)
+    )
+
+
+def _delete_ids(connection: Connection, table: Table, ids: Sequence[int]) -> None:
+    for batch in batches(ids):
+        connection.execute(delete(table).where(table.c.id.in_(batch)))
+
+
+def _intern_documents(connection: Connection, new_chunks: Sequence[NewChunk]) -> dict[str, int]:
+    keys = list(dict.fromkeys(chunk.document_key for chunk in new_chunks))
+    return symbol_rows.intern(connection, schema.documents, "key", [{"key": key} for key in keys])
+
+
+def _delete_empty_documents(connection: Connection) -> None:
+    """A chunk that moved to another document may leave its old one without any."""
+    filled = select(schema.chunks.c.id).where(schema.chunks.c.document_id == schema.documents.c.id).exists()
+    connection.execute(delete(schema.documents).where(~filled))

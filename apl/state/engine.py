@@ -1,0 +1,259 @@
+"""Opening a store: one SQLite file, a reading and a writing engine, and the checks that keep foreign files safe.
+
+Readers open deferred transactions with `query_only` and never take the write lock; writers begin immediately, so
+that two of them queue instead of failing half way. The pools are emptied in a forked child.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event, insert, select, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import QueuePool
+
+from apl.errors import ConfigError, ForeignStoreError, ReadOnlyStoreError, SchemaVersionError, StoreError
+from apl.state import schema
+
+BUSY_TIMEOUT_S = 30.0
+_URL_PREFIXES = ("sqlite+pysqlite:///", "sqlite:///")
+
+
+class Store:
+    """An open store. Use `Store.open`; every method is safe from many threads.
+
+    Attributes:
+        path: The file.
+        read_only: True when nothing can be written.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool, immutable: bool) -> None:
+        self.path = path
+        self.read_only = read_only
+        mode = "mode=ro" + ("&immutable=1" if immutable else "") if read_only else "mode=rwc"
+        uri = f"file:{quote(str(path))}?{mode}"
+        self._reader = _engine(uri, begin="BEGIN", query_only=True)
+        self._writer = None if read_only else _engine(uri, begin="BEGIN IMMEDIATE", query_only=False)
+        _dispose_after_fork(self)
+
+    @classmethod
+    def open(cls, location: str | os.PathLike[str], *, read_only: bool = False) -> Store:
+        """Open or create the store at a path or `sqlite:///` URL.
+
+        Args:
+            location: Path or URL of the file.
+            read_only: Open for reading even where writing would be possible.
+
+        Raises:
+            ConfigError: The location is no file.
+            ForeignStoreError: The file is not an apl store.
+            SchemaVersionError: The store was written by an older or newer apl.
+            StoreError: The file cannot be opened or created.
+        """
+        path = _path_of(location)
+        exists = path.exists() and path.stat().st_size > 0
+        if exists:
+            _check_is_database(path)
+            writable = os.access(path, os.W_OK) and not read_only
+        else:
+            if read_only:
+                raise StoreError(f"{path} does not exist, so it cannot be opened for reading", location=str(path))
+            if not path.parent.is_dir():
+                raise StoreError(f"{path.parent} is not a folder; create it first", location=str(path))
+            writable = True
+        folder_writable = os.access(path.parent, os.W_OK)
+        has_wal = Path(f"{path}-wal").exists()
+        store = cls(path, read_only=not writable, immutable=not writable and not folder_writable and not has_wal)
+        try:
+            if not store._has_tables():
+                store._create()
+            store._check()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection on one consistent state; never waits for a writer and takes no write lock."""
+        with _plain_errors(self.path), self._reader.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A connection whose work happens whole or not at all.
+
+        Raises:
+            ReadOnlyStoreError: The store was opened for reading.
+        """
+        if self._writer is None:
+            raise ReadOnlyStoreError(
+                f"{self.path} is open for reading only; open it where the file can be written to change it",
+                location=str(self.path),
+            )
+        with _plain_errors(self.path), self._writer.connect() as connection, connection.begin():
+            yield connection
+
+    def close(self) -> None:
+        """Close every connection of this process."""
+        for engine in self._engines():
+            engine.dispose()
+
+    def _engines(self) -> list[Engine]:
+        return [engine for engine in (self._reader, self._writer) if engine is not None]
+
+    def _forget_connections(self) -> None:
+        for engine in self._engines():
+            engine.dispose(close=False)
+
+    def _create(self) -> None:
+        """Create the tables of a new store; a store that another process created meanwhile is left as it is."""
+        with self.writing() as connection:
+            if connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar():
+                return
+            schema.metadata.create_all(connection)
+            first = {"format": schema.STORE_FORMAT, "schema_version": str(schema.SCHEMA_VERSION), "generation": "0"}
+            connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in first.items()])
+
+    def _has_tables(self) -> bool:
+        with self.reading() as connection:
+            return bool(connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar())
+
+    def _check(self) -> None:
+        with self.reading() as connection:
+            tables = set(connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars())
+            values = read_meta(connection) if "meta" in tables else {}
+        if values.get("format") != schema.STORE_FORMAT:
+            raise ForeignStoreError(
+                f"{self.path} is a database of another program and was left as it is; give apl a file of its own",
+                location=str(self.path),
+            )
+        found = int(values.get("schema_version", "0"))
+        if found != schema.SCHEMA_VERSION:
+            newer = found > schema.SCHEMA_VERSION
+            mend = "upgrade apl-rag to open it" if newer else "index the documents again into a new file"
+            raise SchemaVersionError(
+                f"{self.path} has schema version {found}, this apl reads {schema.SCHEMA_VERSION}: {mend}",
+                location=str(self.path),
+                found=found,
+                expected=schema.SCHEMA_VERSION,
+            )
+
+
+def read_meta(connection: Connection) -> Mapping[str, str]:
+    """All rows of `meta`; empty where a foreign table of that name has other columns."""
+    try:
+        return {row.key: row.value for row in connection.execute(select(schema.meta.c.key, schema.meta.c.value))}
+    except DBAPIError as error:
+        if "no such column" in str(error.orig):
+            return {}
+        raise
+
+
+def write_meta(connection: Connection, values: Mapping[str, str]) -> None:
+    """Set rows of `meta`."""
+    known = read_meta(connection)
+    for key, value in values.items():
+        if key in known:
+            connection.execute(update(schema.meta).where(schema.meta.c.key == key).values(value=value))
+        else:
+            connection.execute(insert(schema.meta).values(key=key, value=value))
+
+
+def bump_generation(connection: Connection) -> None:
+    """Say that payloads may differ from now on: caches of an older generation are stale."""
+    write_meta(connection, {"generation": str(int(read_meta(connection)["generation"]) + 1)})
+
+
+def _path_of(location: str | os.PathLike[str]) -> Path:
+    if not isinstance(location, str | os.PathLike):
+        raise ConfigError(f"a store is opened by its path or sqlite:/// URL, not by {type(location).__name__}")
+    name = os.fspath(location)
+    for prefix in _URL_PREFIXES:
+        if name.startswith(prefix):
+            name = name[len(prefix) :]
+    if "://" in name or not name or name == ":memory:":
+        raise ConfigError(
+            f"{location!r} is not a file: give a path such as 'kb.db' or a URL such as 'sqlite:///kb.db'; "
+            "for a throw-away store use a temporary folder"
+        )
+    path = Path(name).absolute()
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; give the path of a file in it, such as {path / 'kb.db'}")
+    return path
+
+
+def _check_is_database(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            header = file.read(16)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error}", location=str(path)) from error
+    if header != b"SQLite format 3\0":
+        raise ForeignStoreError(
+            f"{path} is not an apl store and was left as it is; give apl a file of its own", location=str(path)
+        )
+
+
+def _engine(uri: str, *, begin: str, query_only: bool) -> Engine:
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+        connection.isolation_level = None
+        connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_S * 1000)}")
+        if query_only:
+            connection.execute("PRAGMA query_only = ON")
+        else:
+            connection.execute("PRAGMA foreign_keys = ON")
+            _use_wal(connection)
+            connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=QueuePool, pool_size=8, max_overflow=64)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch a new file to WAL; where another process does the same this instant, wait for it."""
+    give_up = time.monotonic() + BUSY_TIMEOUT_S
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)
+
+
+@contextmanager
+def _plain_errors(path: Path) -> Iterator[None]:
+    """Say in one sentence what the database driver says in a page."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise StoreError(f"{path} could not be used: {error.orig}", location=str(path)) from error
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} could not be used: {error}", location=str(path)) from error
+
+
+def _dispose_after_fork(store: Store) -> None:
+    reference: Callable[[], Any] = weakref.ref(store)
+
+    def forget() -> None:
+        alive = reference()
+        if alive is not None:
+            alive._forget_connections()
+
+    os.register_at_fork(after_in_child=forget)

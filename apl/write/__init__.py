@@ -1,0 +1,1 @@
+"""Text to state: ingestion now; gates and consolidation have their place here."""
