@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from apl.config import Mode
 from apl.protocols import Embedder, TokenCounter
@@ -62,8 +62,8 @@ class Compression:
         renderer = Renderer(self.forms, self.layout, len(host), self.keep_empty, self.counter)
         with self._timed("encoding_ms"):
             host_text = renderer.host_text([chunk.text for chunk in host])
-            statement = state(host, {_key(unit) for chunk in host for unit in chunk.units}, self.mode)
-            everything = renderer.render(statement)
+            everyone = {_key(unit) for chunk in host for unit in chunk.units}
+            statement, everything = self._say(host, renderer, everyone)
         gained = everything.form != "empty" and everything.tokens < host_text.tokens
         sent = everything if gained else host_text
         budget = self._budget(host_text.tokens)
@@ -116,8 +116,7 @@ class Compression:
         ranked = [keys[index] for index in best_first(list(scores.values()))]
 
         def said(chosen: Sequence[_Key]) -> tuple[Statement, Rendered]:
-            statement = state(host, set(chosen), self.mode)
-            return statement, renderer.render(statement)
+            return self._say(host, renderer, set(chosen))
 
         count = largest_fitting(len(ranked), lambda n: said(ranked[:n])[1].tokens <= budget)
         if count:
@@ -128,6 +127,19 @@ class Compression:
                 return statement, rendered
         logger.warning("no sentence fits into %d tokens: nothing goes out", budget)
         return said([])
+
+    def _say(self, host: Sequence[HostChunk], renderer: Renderer, chosen: set[_Key]) -> tuple[Statement, Rendered]:
+        """The chosen units in the config's mode, or all as quotes where edges and their rules cost more."""
+        statement = state(host, chosen, self.mode)
+        rendered = renderer.render(statement)
+        if self.mode != "guarded" or not statement.evidence.has_edges:
+            return statement, rendered
+        verbatim = state(host, chosen, "text")
+        quoted = renderer.render(verbatim)
+        tokens_by_form = {**rendered.tokens_by_form, **quoted.tokens_by_form}
+        if quoted.tokens < rendered.tokens:
+            return verbatim, replace(quoted, tokens_by_form=tokens_by_form)
+        return statement, replace(rendered, tokens_by_form=tokens_by_form)
 
     # --- telling ------------------------------------------------------------------------------------------------------
 

@@ -19,15 +19,15 @@ _DECIMALS = 5
 def score_units(
     units: Sequence[Unit], question: str, question_vector: NDArray[np.float32] | None, *, overlap_weight: float
 ) -> NDArray[np.float64]:
-    """Shape (units,): cosine with the question + weight * the share of the question's idf mass in the unit.
+    """Shape (units,): cosine with the question + weight * the unit's share of the question's idf mass.
 
-    The idf is taken over these units. A unit without a vector (its chunk is not in the codebook) gets the median cosine
+    The mass is that of the question's words that any unit holds; the idf is taken over these units. A unit without a vector (its chunk is not in the codebook) gets the median cosine
     of the others, so that it competes on its words.
     """
     unit_words = [set(content_words(unit.sentence.text)) for unit in units]
     wanted = set(content_words(question))
     frequency = Counter(word for present in unit_words for word in present & wanted)
-    idf = {word: math.log1p(len(units) / (1 + frequency[word])) for word in sorted(wanted)}
+    idf = {word: math.log1p(len(units) / (1 + frequency[word])) for word in sorted(frequency)}
     mass = sum(idf.values()) or 1.0
     overlap = np.array([sum(idf[word] for word in sorted(present & wanted)) / mass for present in unit_words])
     return np.round(_cosines(units, question_vector) + overlap_weight * overlap, _DECIMALS)

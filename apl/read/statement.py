@@ -145,7 +145,7 @@ def _fate(unit: Unit, heads: set[str], mode: Mode) -> tuple[Outcome, str]:
     if unit.state != "known":
         return "quote", f"the chunk is {unit.state} to the codebook"
     if mode == "text":
-        return "quote", "text mode"
+        return "quote", "verbatim costs less here, or text mode was asked for"
     if unit.carried and unit.triples:
         return "edges", "its edges carry all its content words"
     if unit.sentence.kind == "title" and normal_form(unit.sentence.text) in heads:

