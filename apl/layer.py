@@ -27,43 +27,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CompressOptions:
-    """How a question is to be compressed, checked. Made by `checked`; adapters check theirs once."""
+    """How questions are to be compressed, with the config's defaults. Made by `checked_options`."""
 
     budget_tokens: int | None
     ratio: float | None
     layout: Layout
     keep_empty: bool
-
-    @property
-    def is_bounded(self) -> bool:
-        """True when there is a bound besides the host's text."""
-        return self.budget_tokens is not None or self.ratio is not None
-
-    @classmethod
-    def checked(
-        cls, config: APLConfig, *, budget_tokens: Any, ratio: Any, layout: Any, keep_empty: Any
-    ) -> CompressOptions:
-        """The options with the config's defaults.
-
-        Raises:
-            InputError: A value does not fit, or both bounds are given.
-            ConfigError: The layout does not fit the config's forms.
-        """
-        if budget_tokens is not None and ratio is not None:
-            raise InputError("give budget_tokens or ratio, not both")
-        if budget_tokens is not None and (type(budget_tokens) is not int or budget_tokens < 1):
-            raise InputError(f"budget_tokens is a whole number >= 1, not {budget_tokens!r}")
-        if ratio is not None and (type(ratio) not in (int, float) or not 0 < ratio <= 1):
-            raise InputError(f"ratio is a share of the host's tokens in (0, 1], not {ratio!r}")
-        if layout not in get_args(Layout):
-            raise InputError(f"layout is one of {', '.join(get_args(Layout))}, not {layout!r}")
-        if type(keep_empty) is not bool:
-            raise InputError(f"keep_empty is True or False, not {keep_empty!r}")
-        if layout == "per_document" and config.forms != ("outline",):
-            raise ConfigError('layout="per_document" spreads lines, so it needs APLConfig(forms=("outline",))')
-        if budget_tokens is None and ratio is None:
-            ratio = config.ratio
-        return cls(budget_tokens, ratio, layout, keep_empty)
 
 
 class AutoPrunedLayer:
@@ -220,11 +189,7 @@ class AutoPrunedLayer:
             InputError: An argument does not fit.
             ConfigError: A budget was asked of a layer without an embedder, or the layout does not fit the forms.
         """
-        options = CompressOptions.checked(
-            self.config, budget_tokens=budget_tokens, ratio=ratio, layout=layout, keep_empty=keep_empty
-        )
-        if self._embedder is None and options.is_bounded:
-            raise ConfigError("a budget ranks sentences by the question's vector: open the layer with embedder=...")
+        options = checked_options(self, budget_tokens=budget_tokens, ratio=ratio, layout=layout, keep_empty=keep_empty)
         compression = Compression(
             question=_checked_question(question),
             chunks=_checked_chunks(chunks),
@@ -278,6 +243,34 @@ class AutoPrunedLayer:
         if not isinstance(turn, Turn):
             raise InputError(f"remember takes the Turn that compress returned, or its id, not {type(turn).__name__}")
         return self.memory.store(turn, answer)
+
+
+def checked_options(
+    layer: AutoPrunedLayer, *, budget_tokens: Any, ratio: Any, layout: Any, keep_empty: Any
+) -> CompressOptions:
+    """The options of `compress`, checked against the layer; adapters check theirs once, when they are made.
+
+    Raises:
+        InputError: A value does not fit, or both bounds are given.
+        ConfigError: The layer was not opened for what is asked.
+    """
+    if budget_tokens is not None and ratio is not None:
+        raise InputError("give budget_tokens or ratio, not both")
+    if budget_tokens is not None and (type(budget_tokens) is not int or budget_tokens < 1):
+        raise InputError(f"budget_tokens is a whole number >= 1, not {budget_tokens!r}")
+    if ratio is not None and (type(ratio) not in (int, float) or not 0 < ratio <= 1):
+        raise InputError(f"ratio is a share of the host's tokens in (0, 1], not {ratio!r}")
+    if layout not in get_args(Layout):
+        raise InputError(f"layout is one of {', '.join(get_args(Layout))}, not {layout!r}")
+    if type(keep_empty) is not bool:
+        raise InputError(f"keep_empty is True or False, not {keep_empty!r}")
+    if layout == "per_document" and layer.config.forms != ("outline",):
+        raise ConfigError('layout="per_document" spreads lines, so it needs APLConfig(forms=("outline",))')
+    if budget_tokens is None and ratio is None:
+        ratio = layer.config.ratio
+    if layer._embedder is None and not (budget_tokens is None and ratio is None):
+        raise ConfigError("a budget ranks sentences by the question's vector: open the layer with embedder=...")
+    return CompressOptions(budget_tokens, ratio, layout, keep_empty)
 
 
 def _checked_question(question: str) -> str:

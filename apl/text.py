@@ -54,6 +54,11 @@ def is_pronoun(name: str) -> bool:
     return name.strip().casefold() in PRONOUNS
 
 
+def is_specific(name: str) -> bool:
+    """True when a name means the same in every text: one in small letters, such as `film`, may not."""
+    return name != name.lower() or name == name.upper()
+
+
 def content_hash(text: str) -> str:
     """SHA-256 of the text's bytes, hexadecimal; lone surrogates are hashed as they are."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

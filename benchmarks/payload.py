@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hosts import DenseHost, Question, load, minilm, offline, parser
 from rich.console import Console
 from rich.table import Table
 
@@ -27,6 +26,7 @@ from apl.read.payload import encode, neutralise
 from apl.state.engine import Store
 from apl.state.passages import Passages
 from apl.symbols import Evidence, Form
+from hosts import DenseHost, Question, load, minilm, offline, parser
 
 FORMS: tuple[Form, ...] = ("edge_reference", "inline_triple", "outline")
 
@@ -161,8 +161,8 @@ def main() -> None:
             share = report.carried_sentences / report.sentences
             print(f"{data.name}, k = {arguments.k}, {len(data.questions)} questions, edges by {extractor.name}")
             print(
-                f"indexed {report.indexed} chunks in {report.seconds:.1f} s: {report.triples} triples; the guard passes "
-                f"{report.carried_sentences} of {report.sentences} sentences = {share:.3f}"
+                f"indexed {report.indexed} chunks in {report.seconds:.1f} s: {report.triples} triples; "
+                f"the guard passes {report.carried_sentences} of {report.sentences} sentences = {share:.3f}"
             )
             arms = all_edges_arms(Passages(Store.open(path, read_only=True)), retrieved, data.questions)
             asked = list(zip(data.questions, retrieved, strict=True))

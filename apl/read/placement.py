@@ -51,6 +51,6 @@ def place(turn: Turn, documents: int) -> tuple[Placed, ...]:
         turn: A turn that was compressed from these documents with the layout to be used.
         documents: How many documents the host returned.
     """
-    if turn.form == "empty" or (turn.form == "host_text" and turn.layout != "single"):
+    if turn.form == "host_text" and turn.layout != "single":
         return tuple(Placed(rank, None) for rank in range(documents))
     return tuple(Placed(part.rank, part.text) for part in turn.parts)

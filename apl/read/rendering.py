@@ -86,7 +86,7 @@ class Renderer:
 def _outline_pieces(statement: Statement) -> list[Part]:
     """Each document's own lines; the rules stand above the first."""
     evidences = [(rank, neutralise(evidence)) for rank, evidence in statement.by_rank]
-    rules = outline_rules([evidence for _, evidence in evidences])
+    rules = outline_rules([evidence for _, evidence in evidences], alternating=False)
     pieces = []
     for number, (rank, evidence) in enumerate(evidences):
         text = SEPARATOR.join(block for block in outline_blocks(evidence) if block)

@@ -21,8 +21,8 @@ def score_units(
 ) -> NDArray[np.float64]:
     """Shape (units,): cosine with the question + weight * the unit's share of the question's idf mass.
 
-    The mass is that of the question's words that any unit holds; the idf is taken over these units. A unit without a vector (its chunk is not in the codebook) gets the median cosine
-    of the others, so that it competes on its words.
+    The mass is that of the question's words that any unit holds; the idf is taken over these units. A unit without a
+    vector (its chunk is not in the codebook) gets the median cosine of the others, so that it competes on its words.
     """
     unit_words = [set(content_words(unit.sentence.text)) for unit in units]
     wanted = set(content_words(question))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from apl.config import Mode
 from apl.read.evidence import HostChunk, Unit
 from apl.symbols import Citation, Decision, Evidence, Outcome, Quote, Run, Triple
-from apl.text import normal_form
+from apl.text import is_specific, normal_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,28 @@ class Statement:
 
 @dataclass(slots=True)
 class _Draft:
-    """Evidence in the making. Edges and quotes are said once; every chunk that says them is cited."""
+    """Evidence in the making.
+
+    An edge whose head means the same everywhere is said once, and every chunk that says it is cited; another edge, and
+    every quote, is said in each chunk: "It was released in 2020." is not the same fact twice.
+    """
 
     runs: dict[int, list[Triple]] = field(default_factory=dict)
     edges: dict[Triple, dict[str, str]] = field(default_factory=dict)
     quotes: list[tuple[Quote, HostChunk]] = field(default_factory=list)
     fates: dict[tuple[int, int], tuple[Outcome, str]] = field(default_factory=dict)
+    said: int = 0
 
     def say_edges(self, triples: Sequence[Triple], chunk: HostChunk) -> None:
+        run = self.runs[chunk.rank]
         for triple in triples:
-            if triple not in self.edges:
-                self.runs[chunk.rank].append(triple)
+            if triple not in self.edges or (triple not in run and not is_specific(triple.head)):
+                run.append(triple)
+                self.said += 1
             self.edges.setdefault(triple, {})[chunk.chunk_id] = chunk.document_id
 
     def say_quote(self, text: str, chunk: HostChunk) -> None:
-        self.quotes.append((Quote(text, len(self.edges)), chunk))
+        self.quotes.append((Quote(text, self.said), chunk))
 
     def finish(self) -> Statement:
         runs = {rank: tuple(run) for rank, run in self.runs.items() if run}

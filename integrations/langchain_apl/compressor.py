@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.runnables.config import run_in_executor
-from pydantic import ConfigDict, PrivateAttr
+from pydantic import ConfigDict
 
-from apl.layer import AutoPrunedLayer
-from apl.symbols import Layout
-from langchain_apl.documents import DocumentRewriter
+from langchain_apl.saying import SaysDocuments
 
 
-class APLCompressor(BaseDocumentCompressor):
+class APLCompressor(SaysDocuments, BaseDocumentCompressor):
     """Says retrieved documents through the layer.
 
     `ContextualCompressionRetriever` (in `langchain_classic`) never calls a compressor on an empty result;
-    `APLRetriever` has no such gap. The scope comes from the metadata of the callbacks' run. An error inside apl hands the documents on
-    and counts in `errors`.
+    `APLRetriever` has no such gap. The scope comes from the metadata of the callbacks' run. An error inside apl hands
+    the documents on and counts in `errors`.
 
     Attributes:
         layer: An open `AutoPrunedLayer`.
@@ -30,35 +27,13 @@ class APLCompressor(BaseDocumentCompressor):
         keep_empty: With `per_document`, keep the documents of which nothing is said.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    layer: AutoPrunedLayer
-    layout: Layout | None = None
-    budget_tokens: int | None = None
-    ratio: float | None = None
-    keep_empty: bool = False
-    _rewriter: DocumentRewriter = PrivateAttr()
-
-    def model_post_init(self, _context: Any) -> None:
-        """Prepare the way through the layer."""
-        self._rewriter = DocumentRewriter(
-            self.layer,
-            layout=self.layout,
-            budget_tokens=self.budget_tokens,
-            ratio=self.ratio,
-            keep_empty=self.keep_empty,
-        )
-
-    @property
-    def errors(self) -> int:
-        """How often apl failed and the documents went out as they were."""
-        return self._rewriter.errors
+    model_config = ConfigDict(extra="forbid")
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         """The documents with the payload in them."""
-        return self._rewriter.rewrite(documents, query, getattr(callbacks, "metadata", None))
+        return self._say(documents, query, getattr(callbacks, "metadata", None))
 
     async def acompress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None

@@ -1,20 +1,15 @@
-"""Documents to chunks and payload to documents: what retriever and compressor share."""
+"""Documents to chunks: ids, texts, sources and scopes as LangChain carries them."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from langchain_core.documents import Document
 
 from apl.errors import InputError
-from apl.layer import AutoPrunedLayer, CompressOptions
-from apl.read.placement import place
-from apl.symbols import Chunk, IndexReport, Layout, Scope, Turn
-
-logger = logging.getLogger(__name__)
+from apl.layer import AutoPrunedLayer
+from apl.symbols import Chunk, IndexReport, Scope, Turn
 
 TURN_KEY = "apl_turn"
 """The one metadata key apl adds, to the first document it hands on: the turn's id."""
@@ -27,7 +22,7 @@ def chunk_of(document: Document) -> Chunk:
     source, title = document.metadata.get(_DOCUMENT_KEY), document.metadata.get("title")
     return Chunk(
         document.page_content,
-        id=document.id,
+        id=document.id or None,
         document_id=source if isinstance(source, str) and source else None,
         title=title if isinstance(title, str) and title else None,
     )
@@ -41,12 +36,17 @@ def chunks_of(source: Any, *, splitter: Any = None) -> Iterator[Chunk]:
         splitter: Any LangChain text splitter.
 
     Raises:
-        InputError: The source holds something that is not a `Document`.
+        InputError: The source holds something that is not a `Document`, or the splitter does not split documents.
     """
+    split = None if splitter is None else getattr(splitter, "split_documents", None)
+    if splitter is not None and not callable(split):
+        raise InputError(
+            f"splitter has no `split_documents`, as LangChain's text splitters do: {type(splitter).__name__}"
+        )
     for document in _documents(source):
         if not isinstance(document, Document):
             raise InputError(f"expected LangChain Documents or a loader, found {type(document).__name__}")
-        for piece in splitter.split_documents([document]) if splitter is not None else (document,):
+        for piece in split([document]) if split is not None else (document,):
             yield chunk_of(piece)
 
 
@@ -80,70 +80,14 @@ def turn_of(documents: Sequence[Document], layer: AutoPrunedLayer) -> Turn | Non
     """The turn behind documents that apl handed on, while this process holds it; None for any others."""
     for document in documents:
         if TURN_KEY in document.metadata:
-            return layer.memory.turn(document.metadata[TURN_KEY])
+            try:
+                return layer.memory.turn(document.metadata[TURN_KEY])
+            except InputError:
+                return None
     return None
 
 
 def scope_of(metadata: Mapping[str, Any] | None) -> Scope:
     """The scope in a run's metadata: `apl_tenant`, `apl_user`, `apl_session`."""
-    metadata = metadata or {}
-    return Scope(*(str(metadata.get(f"apl_{part}") or "") for part in ("tenant", "user", "session")))
-
-
-class DocumentRewriter:
-    """Says a host's documents through a layer; whatever goes wrong in there, the documents come back as they were.
-
-    Attributes:
-        errors: How often that was needed.
-    """
-
-    def __init__(
-        self,
-        layer: AutoPrunedLayer,
-        *,
-        layout: Layout | None,
-        budget_tokens: int | None,
-        ratio: float | None,
-        keep_empty: bool,
-    ) -> None:
-        self._layer = layer
-        self._options = CompressOptions.checked(
-            layer.config,
-            budget_tokens=budget_tokens,
-            ratio=ratio,
-            layout=layout or layer.config.layout,
-            keep_empty=keep_empty,
-        )
-        self.errors = 0
-
-    def rewrite(
-        self, documents: Sequence[Document], question: str, metadata: Mapping[str, Any] | None
-    ) -> list[Document]:
-        """The documents with the payload in them; ids, metadata, scores and order survive in untouched originals."""
-        if not documents:
-            return []
-        try:
-            turn = self._layer.compress(
-                question,
-                [chunk_of(document) for document in documents],
-                scope=scope_of(metadata),
-                **asdict(self._options),
-            )
-            if turn.error is None:
-                return _placed(documents, turn)
-        except Exception as error:
-            logger.warning(
-                "apl failed, the host's documents go out: %s: %s", type(error).__name__, error, exc_info=True
-            )
-        self.errors += 1
-        return list(documents)
-
-
-def _placed(documents: Sequence[Document], turn: Turn) -> list[Document]:
-    placed = []
-    for number, piece in enumerate(place(turn, len(documents))):
-        document = documents[piece.rank]
-        text = document.page_content if piece.text is None else piece.text
-        mark = {TURN_KEY: turn.id} if number == 0 else {}
-        placed.append(document.model_copy(update={"page_content": text, "metadata": {**document.metadata, **mark}}))
-    return placed
+    given = [(metadata or {}).get(f"apl_{part}") for part in ("tenant", "user", "session")]
+    return Scope(*("" if part is None else str(part) for part in given))

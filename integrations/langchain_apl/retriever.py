@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.config import run_in_executor
-from pydantic import PrivateAttr, field_validator
+from pydantic import ConfigDict, Field, StrictInt, field_validator
 
 from apl.errors import InputError
-from apl.layer import AutoPrunedLayer
-from apl.symbols import Layout
-from langchain_apl.documents import DocumentRewriter
+from langchain_apl.saying import SaysDocuments
 
 
-class APLRetriever(BaseRetriever):
+class APLRetriever(SaysDocuments, BaseRetriever):
     """Asks the host retriever, then says its documents through the layer.
 
     Extra keyword arguments of `invoke` reach the host. The scope is read from `config["metadata"]`: `apl_tenant`,
@@ -38,54 +38,45 @@ class APLRetriever(BaseRetriever):
         k: Documents to ask the host for; None: as the host likes.
     """
 
+    model_config = ConfigDict(extra="forbid")
+
     host: Any
-    layer: AutoPrunedLayer
-    layout: Layout | None = None
-    budget_tokens: int | None = None
-    ratio: float | None = None
-    keep_empty: bool = False
-    k: int | None = None
-    _rewriter: DocumentRewriter = PrivateAttr()
+    k: Annotated[StrictInt, Field(ge=1)] | None = None
 
     @field_validator("host")
     @classmethod
     def _host_is_runnable(cls, host: Any) -> Any:
-        if not callable(getattr(host, "invoke", None)):
-            raise InputError(f"host has to be a retriever or runnable with `invoke`, not {type(host).__name__}")
-        return host
-
-    def model_post_init(self, _context: Any) -> None:
-        """Prepare the way through the layer."""
-        self._rewriter = DocumentRewriter(
-            self.layer,
-            layout=self.layout,
-            budget_tokens=self.budget_tokens,
-            ratio=self.ratio,
-            keep_empty=self.keep_empty,
-        )
-
-    @property
-    def errors(self) -> int:
-        """How often apl failed and the host's documents went out instead."""
-        return self._rewriter.errors
+        if callable(getattr(host, "invoke", None)):
+            return host
+        raise ValueError(f"has to be a retriever or runnable with `invoke`, not {type(host).__name__}")
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        asked = self._host_arguments(kwargs)
-        found = self.host.invoke(query, _child_config(run_manager), **asked)
-        return self._rewriter.rewrite(_documents(found, asked.get("k")), query, run_manager.metadata)
+        found = self.host.invoke(query, _child_config(run_manager), **self._host_arguments(kwargs))
+        return self._say(_documents(found, kwargs.get("k", self.k)), query, run_manager.metadata)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        asked = self._host_arguments(kwargs)
-        found = await self.host.ainvoke(query, _child_config(run_manager), **asked)
-        documents = _documents(found, asked.get("k"))
-        return await run_in_executor(None, self._rewriter.rewrite, documents, query, run_manager.metadata)
+        arguments = self._host_arguments(kwargs)
+        if callable(getattr(self.host, "ainvoke", None)):
+            found = await self.host.ainvoke(query, _child_config(run_manager), **arguments)
+        else:
+            config = _child_config(run_manager.get_sync())
+            found = await run_in_executor(None, partial(self.host.invoke, query, config, **arguments))
+        documents = _documents(found, kwargs.get("k", self.k))
+        return await run_in_executor(None, self._say, documents, query, run_manager.metadata)
 
     def _host_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        return arguments if self.k is None else {"k": self.k, **arguments}
+        """What the caller asked for; the constructor's `k` only for a host that can be told."""
+        return {"k": self.k, **arguments} if self.k is not None and _is_retriever(self.host) else arguments
+
+
+def _is_retriever(host: Any) -> bool:
+    while isinstance(host, RunnableBindingBase):
+        host = host.bound
+    return isinstance(host, BaseRetriever)
 
 
 def _child_config(run_manager: CallbackManagerForRetrieverRun | AsyncCallbackManagerForRetrieverRun) -> RunnableConfig:
@@ -100,4 +91,4 @@ def _documents(found: Any, k: Any) -> list[Document]:
     for document in documents:
         if not isinstance(document, Document):
             raise InputError(f"the host returned a list with {type(document).__name__} in it, not Documents")
-    return documents[:k] if isinstance(k, int) else documents
+    return documents[:k] if isinstance(k, int) and k >= 0 else documents

@@ -268,8 +268,8 @@ def test_delete_of_a_read_only_store_raises(store: Store) -> None:
 
 def test_equal_normal_forms_are_linked_once_and_logged(codebook: Codebook, store: Store) -> None:
     """Each further surface form is linked to the first, with kind, score, reason and time; again and again is once."""
-    for _ in range(2):
-        index_names(codebook, "The Hague", "the hague", "Hague", "the  HaGue")
+    for names in (("The Hague",), ("the hague",), ("Hague", "the  HaGue"), ("Hague", "The Hague")):
+        index_names(codebook, *names)
     index(codebook, [Chunk("The Hague is large.", id="x")], {"x": [("The Hague", "is", "large")]})
     assert linked_names(store) == {frozenset({"The Hague", "the hague", "Hague", "the  HaGue"})}
     log = rows(store, "SELECT kind, score, reason, created_at > 0, ended_at FROM links")

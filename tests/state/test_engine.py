@@ -183,6 +183,17 @@ def test_two_processes_create_the_same_file_at_once(tmp_path: Path) -> None:
             assert generation(store) == 2
 
 
+def test_new_file_is_waited_for(path: Path) -> None:
+    """While someone else holds the lock of a file that is no store yet, opening waits instead of failing."""
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        release = threading.Timer(0.3, other.execute, ["ROLLBACK"])
+        release.start()
+        with closing(Store.open(path)) as store:
+            assert generation(store) == 0
+        release.join()
+
+
 # --- refusing ---------------------------------------------------------------------------------------------------------
 
 

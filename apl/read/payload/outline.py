@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from apl.errors import PayloadError
 from apl.read.payload.escapes import escape_head, escape_statement, unescape
 from apl.symbols import Evidence, Quote, Run
+from apl.text import is_specific
 
 _SECTIONS = {"#q": "earlier questions", "#a": "earlier answers", "#f": "facts"}
 _BLOCK = "\n\n"
@@ -55,11 +56,11 @@ def encode_outline(evidence: Evidence) -> str:
     return outline_rules([evidence]) + "\n" + _BLOCK.join(blocks) if any(blocks) else ""
 
 
-def outline_rules(evidences: Sequence[Evidence]) -> str:
-    """The line of rules for one or more pieces of evidence."""
+def outline_rules(evidences: Sequence[Evidence], *, alternating: bool = True) -> str:
+    """The line of rules for one or more pieces of evidence; their blocks alternate unless they are apart."""
     sentences = ["Facts by head: relation tail | tail; relation tail."]
     if any(evidence.quotes for evidence in evidences):
-        sentences.append("Blocks alternate: facts, verbatim.")
+        sentences.append("Blocks alternate: facts, verbatim." if alternating else "Other lines are verbatim.")
     if any(evidence.questions or evidence.answers for evidence in evidences):
         sentences.append(" ".join(f"{key} {meaning}." for key, meaning in _SECTIONS.items()))
     return " ".join(sentences)
@@ -112,8 +113,8 @@ def _grouped(runs: Iterable[Run]) -> tuple[OutlineLine, ...]:
 
 
 def _group_of(head: str, run: int) -> tuple[str, int]:
-    """A name means the same in every run; a head in small letters, such as `film`, may mean another thing in each."""
-    return (head, run) if head == head.lower() != head.upper() else (head, -1)
+    """A specific name is one head in all runs; any other may mean another thing in each."""
+    return (head, -1) if is_specific(head) else (head, run)
 
 
 def _statement(relation: str, tails: list[str]) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_apl import index_documents
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -22,6 +21,7 @@ from pydantic import Field
 
 from apl import APLConfig, AutoPrunedLayer
 from apl.testing import HashEmbedder, ScriptedExtractor, WordCounter
+from langchain_apl import index_documents
 
 Fact = tuple[str, tuple[str, str, str] | None]
 
@@ -81,6 +81,17 @@ RELEASES: dict[str, tuple[Fact, ...]] = {
         ("Ingrid Solberg joined DeltaPay in 2020.", ("Ingrid Solberg", "joined", "DeltaPay in 2020")),
     ),
 }
+
+
+OUTLINE: dict[str, Any] = {"forms": ("outline",)}
+WAYS: dict[str, dict[str, Any]] = {
+    "edge_reference": {"forms": ("edge_reference",)},
+    "inline_triple": {"forms": ("inline_triple",)},
+    "outline": OUTLINE,
+    "quotes": {"mode": "text", "ratio": 0.5, **OUTLINE},
+    "host_text": {"mode": "text", **OUTLINE},
+}
+"""Knobs that make the payload of the story go out in each form."""
 
 
 def text_of(name: str) -> str:
@@ -155,18 +166,27 @@ def documents() -> list[Document]:
 
 @pytest.fixture
 def open_layer(tmp_path: Path, documents: list[Document]) -> Iterator[Callable[..., AutoPrunedLayer]]:
-    """Opens layers that know the releases: `open_layer(embedder=..., tokenizer=..., **knobs of APLConfig)`."""
+    """Opens layers that know the releases: `open_layer(embedder=..., tokenizer=..., **knobs of APLConfig)`.
+
+    `form` stands for the knobs that make the payload go out in that form.
+    """
     opened: list[AutoPrunedLayer] = []
 
     def open_one(
-        *, embedder: Any = None, tokenizer: Any = None, path: Path | None = None, indexed: bool = True, **knobs: Any
+        *,
+        form: str | None = None,
+        embedder: Any = None,
+        tokenizer: Any = None,
+        path: Path | None = None,
+        indexed: bool = True,
+        **knobs: Any,
     ) -> AutoPrunedLayer:
         layer = AutoPrunedLayer.open(
             path or tmp_path / f"kb-{len(opened)}.db",
             embedder=embedder or HashEmbedder(),
             extractor=ScriptedExtractor(script()),
             tokenizer=tokenizer or WordCounter(),
-            config=APLConfig(**knobs),
+            config=APLConfig(**(WAYS[form] if form else {}), **knobs),
         )
         opened.append(layer)
         if indexed:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_apl import APLRetriever, turn_of
 from langchain_classic.chains import create_retrieval_chain
 from langchain_classic.chains.combine_documents import create_stuff_documents_chain
 from langchain_core.documents import Document
@@ -23,6 +22,7 @@ from pydantic import Field
 
 from apl import AutoPrunedLayer, Scope
 from apl.testing import WordCounter
+from langchain_apl import APLRetriever, turn_of
 
 ANSWER = "DeltaPay, in March 2022."
 ADA: Any = {"metadata": {"apl_tenant": "acme", "apl_user": "ada", "apl_session": "s1"}}

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_apl import APLCompressor, APLRetriever, turn_of
 from langchain_classic.retrievers.contextual_compression import ContextualCompressionRetriever
 from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
 from langchain_core.documents import Document
@@ -19,6 +18,7 @@ from langchain_core.retrievers import BaseRetriever
 from apl import AutoPrunedLayer, Scope
 from apl.errors import APLError, ConfigError, InputError
 from apl.testing import WordCounter
+from langchain_apl import APLCompressor, APLRetriever, turn_of
 
 
 class CountingCompressor(APLCompressor):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from langchain_apl import APLRetriever, chunks_of, index_documents, turn_of
 from langchain_core.document_loaders import BaseLoader
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
@@ -15,6 +14,7 @@ from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTe
 
 from apl import AutoPrunedLayer, Chunk
 from apl.errors import InputError
+from langchain_apl import APLRetriever, chunks_of, index_documents, turn_of
 
 
 class PressLoader(BaseLoader):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain_apl import APLRetriever
 from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from apl import AutoPrunedLayer
+from langchain_apl import APLRetriever
 
 
 class TestAPLRetrieverStandard(RetrieversIntegrationTests):
