@@ -44,7 +44,7 @@ class IndexingConfig(_Section):
     sentences, enough to fill an embedder's batches, and little to lose when a run is interrupted."""
 
     language: str = "en"
-    """ISO 639-1 code for the abbreviations of the sentence splitter."""
+    """ISO 639-1 code for the abbreviations of the sentence splitter; sentencex' own default."""
 
     max_chunk_chars: Annotated[int, Field(ge=1)] = 2_000_000
     """A longer text is reported as a bad chunk: it is a file, not a passage. A choice of this project."""
@@ -53,7 +53,7 @@ class IndexingConfig(_Section):
 class SelectionConfig(_Section):
     """Which sentences go out when a budget forces a choice."""
 
-    overlap_weight: Annotated[float, Field(ge=0.0)] = 0.5
+    overlap_weight: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.5
     """Weight of the idf-weighted word overlap beside the cosine. Source: the probes of `spec 5`."""
 
 
@@ -79,10 +79,10 @@ class APLConfig(_Section):
     """Upper bound as a share of the host's tokens for calls that name no budget; None: no bound but the host's text."""
 
     on_unknown: Literal["pass"] = "pass"
-    """Chunks the codebook does not know pass as text."""
+    """Chunks the codebook does not know pass as text (`spec 6`)."""
 
     on_error: Literal["host", "raise"] = "host"
-    """What a fault inside the layer does: hand the host's text on with a warning, or raise (for tests)."""
+    """What a fault inside the layer does: hand the host's text on with a warning (`design`, contract 5), or raise."""
 
     held_turns: Annotated[int, Field(ge=1)] = 1024
     """Turns this process keeps, so that `remember` takes an id. A choice of this project."""

@@ -190,7 +190,7 @@ def test_an_error_inside_hands_the_host_on(open_layer: Open, caplog: pytest.LogC
     with caplog.at_level(logging.WARNING):
         turn = layer.compress("Where?", [LONG], budget_tokens=10)
     assert (turn.text, turn.form, turn.counters["errors"]) == (LONG.text, "host_text", 1)
-    assert turn.error == "RuntimeError: the model is gone"
+    assert turn.error == "EmbeddingError: the embedder hash-64 failed (RuntimeError: the model is gone)"
     assert len(caplog.records) == 1
 
 

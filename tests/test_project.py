@@ -40,7 +40,7 @@ from apl.errors import MissingDependency
 from apl.providers import SentenceTransformerEmbedder, SpacyExtractor
 from apl.symbols import Passage
 from apl.testing import HashEmbedder, ScriptedExtractor, WordCounter
-from apl.text import split_sentences
+from apl.sentences import split_sentences
 
 chunk = Chunk("DeltaPay, which is a company, is a company that is based in Berlin and in Munich. " * 2, id="c1")
 script = {"c1": [("DeltaPay", "company based", "Berlin Munich")]}

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apl.sentences import split_sentences
 from apl.symbols import Sentence, Triple
-from apl.text import align, content_words, is_carried, is_pronoun, normal_form, split_sentences, words
+from apl.text import align, content_words, is_carried, is_pronoun, normal_form, words
 
 prose = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=300)
 lines = st.lists(

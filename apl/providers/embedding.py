@@ -21,7 +21,10 @@ def unit_rows(vectors: Any, expected_rows: int, name: str) -> Vectors:
     Raises:
         EmbeddingError: The shape is wrong or a value is not finite.
     """
-    array = np.asarray(vectors, dtype=np.float32)
+    try:
+        array = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbeddingError(f"{name} returned something that is no list of vectors of one length ({error})") from error
     if expected_rows == 0:
         return array.reshape(0, array.shape[-1] if array.ndim > 1 else 0)
     if array.ndim != 2 or array.shape[0] != expected_rows or array.shape[1] == 0:
@@ -90,26 +93,28 @@ class SentenceTransformerEmbedder:
 
 
 class _HostEmbedder:
-    """Embeds through a host's own embeddings object."""
+    """Embeds through somebody else's object; its vectors are checked and made unit rows."""
 
     def __init__(self, host: Any, method: str) -> None:
         self._host = host
         self._method = method
-        named = next(
-            (getattr(host, key) for key in ("model_name", "model") if isinstance(getattr(host, key, None), str)), ""
-        )
-        self._name = named or type(host).__name__
+        told = (getattr(host, key, None) for key in ("name", "model_name", "model"))
+        self._name = next((name for name in told if isinstance(name, str)), type(host).__name__)
 
     @property
     def name(self) -> str:
-        """The model the host names, else the class."""
+        """The model the object names, else its class."""
         return self._name
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Shape (len(texts), dimension), unit rows."""
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
-        return unit_rows(getattr(self._host, self._method)(list(texts)), len(texts), self.name)
+        try:
+            vectors = getattr(self._host, self._method)(list(texts))
+        except Exception as error:
+            raise EmbeddingError(f"the embedder {self.name} failed ({type(error).__name__}: {error})") from error
+        return unit_rows(vectors, len(texts), self.name)
 
 
 def as_embedder(embedder: Any) -> Embedder:
@@ -118,10 +123,12 @@ def as_embedder(embedder: Any) -> Embedder:
     Raises:
         ConfigError: The object embeds in none of the known ways.
     """
-    if isinstance(embedder, Embedder):
+    if isinstance(embedder, SentenceTransformerEmbedder):
         return embedder
-    if isinstance(embedder, str):
+    if isinstance(embedder, str) or hasattr(embedder, "__fspath__"):
         return SentenceTransformerEmbedder(embedder)
+    if isinstance(embedder, Embedder):
+        return _HostEmbedder(embedder, "embed")
     for method in ("embed_documents", "get_text_embedding_batch"):
         if callable(getattr(embedder, method, None)):
             return _HostEmbedder(embedder, method)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import tiktoken
@@ -15,14 +17,14 @@ class TiktokenCounter:
     """Counts by a tiktoken encoding; special tokens in a text are counted as ordinary text.
 
     Args:
-        name: An encoding ("o200k_base") or a model ("gpt-4o-mini").
+        name: An encoding ("o200k_base"), a model ("gpt-4o-mini"), or a `tiktoken.Encoding`.
 
     Raises:
         TokenizerError: The name is unknown, or the encoding cannot be loaded.
     """
 
-    def __init__(self, name: str = "o200k_base") -> None:
-        self._encoding = _load_encoding(name)
+    def __init__(self, name: str | tiktoken.Encoding = "o200k_base") -> None:
+        self._encoding = name if isinstance(name, tiktoken.Encoding) else _load_encoding(name)
 
     @property
     def name(self) -> str:
@@ -60,7 +62,7 @@ class HuggingFaceCounter:
     """Counts by a tokenizer of transformers or tokenizers, without the special tokens of a whole prompt."""
 
     def __init__(self, tokenizer: Any, *, name: str | None = None) -> None:
-        self._tokenizer = tokenizer
+        self._tokenizer = _uncut(tokenizer)
         self._name = name or str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
 
     @property
@@ -76,6 +78,16 @@ class HuggingFaceCounter:
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text."""
         return [self.count(text) for text in texts]
+
+
+def _uncut(tokenizer: Any) -> Any:
+    """A tokenizer of `tokenizers` that neither cuts nor pads; the given one is left as it is."""
+    if not (hasattr(tokenizer, "no_truncation") and hasattr(tokenizer, "no_padding")):
+        return tokenizer
+    uncut = copy.deepcopy(tokenizer)
+    uncut.no_truncation()
+    uncut.no_padding()
+    return uncut
 
 
 class CallableCounter:
@@ -94,12 +106,15 @@ class CallableCounter:
         """Tokens of exactly this text.
 
         Raises:
-            TokenizerError: The function returned neither a whole number >= 0 nor something with a length.
+            TokenizerError: The function failed, or returned neither a whole number >= 0 nor a list of tokens.
         """
-        counted = self._function(text)
-        if isinstance(counted, int) and not isinstance(counted, bool) and counted >= 0:
-            return counted
-        if hasattr(counted, "__len__"):
+        try:
+            counted = self._function(text)
+        except Exception as error:
+            raise TokenizerError(f"the token counter {self._name} failed ({type(error).__name__}: {error})") from error
+        if type(counted) is not bool and isinstance(counted, Integral) and int(counted) >= 0:
+            return int(counted)
+        if hasattr(counted, "__len__") and not isinstance(counted, Mapping | str | bytes):
             return len(counted)
         raise TokenizerError(
             f"the token counter {self._name} returned {counted!r}; it has to return the number of tokens"
@@ -124,7 +139,7 @@ def as_token_counter(tokenizer: Any) -> TokenCounter:
     if hasattr(tokenizer, "encode") and (hasattr(tokenizer, "get_vocab") or hasattr(tokenizer, "vocab_size")):
         return HuggingFaceCounter(tokenizer)
     if isinstance(tokenizer, tiktoken.Encoding):
-        return TiktokenCounter(tokenizer.name)
+        return TiktokenCounter(tokenizer)
     if callable(tokenizer):
         return CallableCounter(tokenizer)
     raise ConfigError(

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apl.sentences import split_sentences
 from apl.state.passages import PassageLookup, Passages
 from apl.state.records import StoredPassage
 from apl.symbols import Chunk, ChunkState, Sentence, Triple
-from apl.text import content_hash, split_sentences
+from apl.text import content_hash
 
 
 @dataclass(frozen=True, slots=True, eq=False)

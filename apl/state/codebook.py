@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Table, delete, func, select, update
+from sqlalchemy import Connection, Table, delete, func, select
 
 from apl.errors import EmbedderMismatchError, InputError
 from apl.protocols import Embedder
@@ -18,6 +18,7 @@ from apl.state.records import NewChunk, StoredChunk
 from apl.state.symbol_rows import batches
 from apl.state.vectors import from_bytes, to_bytes
 from apl.symbols import DeleteReport, StoreStats
+from apl.text import is_encodable
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class Codebook:
         """
         keys = _checked_keys(document_ids)
         with self._store.writing() as connection:
-            found = _ids_by_key(connection, schema.documents, keys)
+            found = _ids_by_key(connection, schema.documents, [key for key in keys if is_encodable(key)])
             chunk_ids = _chunks_of(connection, list(found.values()))
             sentences = _count_sentences(connection, chunk_ids)
             removed = symbol_rows.delete_chunks(connection, chunk_ids, now=time.time())
@@ -107,32 +108,22 @@ class Codebook:
                 for chunk in find_chunks(connection, schema.chunks.c.key, keys)
             }
 
-    def put(self, new_chunks: Sequence[NewChunk]) -> int:
+    def put(self, new_chunks: Sequence[NewChunk], moved: Mapping[str, tuple[str, str | None]]) -> int:
         """Insert chunks, each in the place of what the store held under its key; how many were replaced.
 
-        One transaction: readers see all of them or none.
+        `moved` gives chunks whose text is unchanged another (document key, title). One transaction: readers see all of
+        it or nothing.
         """
         now = time.time()
         with self._store.writing() as connection:
-            old = _ids_by_key(connection, schema.chunks, [chunk.key for chunk in new_chunks])
-            symbol_rows.insert_chunks(connection, new_chunks, _intern_documents(connection, new_chunks), old, now=now)
+            document_keys = [chunk.document_key for chunk in new_chunks] + [key for key, _ in moved.values()]
+            rows = [{"key": key} for key in dict.fromkeys(document_keys)]
+            document_ids = symbol_rows.intern(connection, schema.documents, "key", rows)
+            replaced = symbol_rows.insert_chunks(connection, new_chunks, document_ids, now=now)
+            symbol_rows.move_chunks(connection, moved, document_ids)
             _delete_empty_documents(connection)
             bump_generation(connection)
-        return len(old)
-
-    def relabel(self, moved: Mapping[str, tuple[str, str | None]]) -> None:
-        """Give chunks whose text is unchanged another (document key, title)."""
-        with self._store.writing() as connection:
-            keys = list(dict.fromkeys(document_key for document_key, _ in moved.values()))
-            ids = symbol_rows.intern(connection, schema.documents, "key", [{"key": key} for key in keys])
-            for key, (document_key, title) in moved.items():
-                connection.execute(
-                    update(schema.chunks)
-                    .where(schema.chunks.c.key == key)
-                    .values(document_id=ids[document_key], title=title)
-                )
-            _delete_empty_documents(connection)
-            bump_generation(connection)
+        return replaced
 
     def bind_embedder(self, embedder: Embedder) -> None:
         """Remember the embedder the vectors come from, or check that it is the same one.
@@ -225,11 +216,6 @@ def _count_sentences(connection: Connection, chunk_ids: Sequence[int]) -> int:
 def _delete_ids(connection: Connection, table: Table, ids: Sequence[int]) -> None:
     for batch in batches(ids):
         connection.execute(delete(table).where(table.c.id.in_(batch)))
-
-
-def _intern_documents(connection: Connection, new_chunks: Sequence[NewChunk]) -> dict[str, int]:
-    keys = list(dict.fromkeys(chunk.document_key for chunk in new_chunks))
-    return symbol_rows.intern(connection, schema.documents, "key", [{"key": key} for key in keys])
 
 
 def _delete_empty_documents(connection: Connection) -> None:

@@ -11,7 +11,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -35,13 +35,12 @@ class Store:
         read_only: True when nothing can be written.
     """
 
-    def __init__(self, path: Path, *, read_only: bool, immutable: bool) -> None:
+    def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
         self.read_only = read_only
-        mode = "mode=ro" + ("&immutable=1" if immutable else "") if read_only else "mode=rwc"
-        uri = f"file:{quote(str(path))}?{mode}"
-        self._reader = _engine(uri, begin="BEGIN", query_only=True)
-        self._writer = None if read_only else _engine(uri, begin="BEGIN IMMEDIATE", query_only=False)
+        reader_uri = _uri(path, _access_mode(path))
+        self._reader = _engine(reader_uri, begin="BEGIN", query_only=True)
+        self._writer = None if read_only else _engine(reader_uri, begin="BEGIN IMMEDIATE", query_only=False)
         _dispose_after_fork(self)
 
     @classmethod
@@ -59,21 +58,16 @@ class Store:
             StoreError: The file cannot be opened or created.
         """
         path = _path_of(location)
-        exists = path.exists() and path.stat().st_size > 0
-        if exists:
-            _check_is_database(path)
-            writable = os.access(path, os.W_OK) and not read_only
-        else:
-            if read_only:
-                raise StoreError(f"{path} does not exist, so it cannot be opened for reading", location=str(path))
-            if not path.parent.is_dir():
-                raise StoreError(f"{path.parent} is not a folder; create it first", location=str(path))
-            writable = True
-        folder_writable = os.access(path.parent, os.W_OK)
-        has_wal = Path(f"{path}-wal").exists()
-        store = cls(path, read_only=not writable, immutable=not writable and not folder_writable and not has_wal)
+        is_new = not path.exists() or path.stat().st_size == 0
+        if is_new and read_only:
+            raise StoreError(f"{path} does not exist or is empty, so there is nothing to read", location=str(path))
+        if not path.parent.is_dir():
+            raise StoreError(f"{path.parent} is not a folder; create it first", location=str(path))
+        is_new = is_new or not _is_apl_store(path)
+        writable = is_new or _access_mode(path) == "mode=rw"
+        store = cls(path, read_only=read_only or not writable)
         try:
-            if not store._has_tables():
+            if is_new:
                 store._create()
             store._check()
         except BaseException:
@@ -123,19 +117,9 @@ class Store:
             first = {"format": schema.STORE_FORMAT, "schema_version": str(schema.SCHEMA_VERSION), "generation": "0"}
             connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in first.items()])
 
-    def _has_tables(self) -> bool:
-        with self.reading() as connection:
-            return bool(connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar())
-
     def _check(self) -> None:
         with self.reading() as connection:
-            tables = set(connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars())
-            values = read_meta(connection) if "meta" in tables else {}
-        if values.get("format") != schema.STORE_FORMAT:
-            raise ForeignStoreError(
-                f"{self.path} is a database of another program and was left as it is; give apl a file of its own",
-                location=str(self.path),
-            )
+            values = read_meta(connection)
         found = int(values.get("schema_version", "0"))
         if found != schema.SCHEMA_VERSION:
             newer = found > schema.SCHEMA_VERSION
@@ -149,13 +133,8 @@ class Store:
 
 
 def read_meta(connection: Connection) -> Mapping[str, str]:
-    """All rows of `meta`; empty where a foreign table of that name has other columns."""
-    try:
-        return {row.key: row.value for row in connection.execute(select(schema.meta.c.key, schema.meta.c.value))}
-    except DBAPIError as error:
-        if "no such column" in str(error.orig):
-            return {}
-        raise
+    """All rows of `meta`."""
+    return {row.key: row.value for row in connection.execute(select(schema.meta.c.key, schema.meta.c.value))}
 
 
 def write_meta(connection: Connection, values: Mapping[str, str]) -> None:
@@ -191,16 +170,64 @@ def _path_of(location: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _check_is_database(path: Path) -> None:
+def _access_mode(path: Path) -> str:
+    """How the file can be opened: SQLite writes beside it, so writing needs file and folder.
+
+    `immutable` is for a file that nobody can be writing: in a folder that cannot be written, without a `-wal`.
+    """
+    folder_writable = os.access(path.parent, os.W_OK)
+    if not path.exists():
+        return "mode=rwc"
+    if folder_writable and os.access(path, os.W_OK):
+        return "mode=rw"
+    return "mode=ro" if folder_writable or _has_wal(path) else "mode=ro&immutable=1"
+
+
+def _has_wal(path: Path) -> bool:
+    return Path(f"{path}-wal").exists()
+
+
+def _uri(path: Path, mode: str) -> str:
+    return f"file:{quote(str(path))}?{mode}"
+
+
+def _is_apl_store(path: Path) -> bool:
+    """True for an apl store, False for an empty database; looks without touching anything.
+
+    Raises:
+        ForeignStoreError: The file is something else.
+        StoreError: The file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             header = file.read(16)
+        if header != b"SQLite format 3\0":
+            raise ForeignStoreError(
+                f"{path} is not an apl store and was left as it is; give apl a file of its own", location=str(path)
+            )
+        mode = "mode=ro" if _has_wal(path) else "mode=ro&immutable=1"
+        with closing(sqlite3.connect(_uri(path, mode), uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
+            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                return False
+            query = (
+                "SELECT 1 FROM meta WHERE key = 'format' AND value = ? "
+                "AND EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta')"
+            )
+            found = connection.execute(query, (schema.STORE_FORMAT,)).fetchone()
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error}", location=str(path)) from error
-    if header != b"SQLite format 3\0":
+    except sqlite3.OperationalError as error:
+        if "no such" not in str(error):
+            raise StoreError(f"{path} could not be used: {error}", location=str(path)) from error
+        found = None
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{path} could not be used: {error}", location=str(path)) from error
+    if not found:
         raise ForeignStoreError(
-            f"{path} is not an apl store and was left as it is; give apl a file of its own", location=str(path)
+            f"{path} is a database of another program and was left as it is; give apl a file of its own",
+            location=str(path),
         )
+    return True
 
 
 def _engine(uri: str, *, begin: str, query_only: bool) -> Engine:

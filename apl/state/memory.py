@@ -14,6 +14,11 @@ from apl.state.engine import Store
 from apl.symbols import Turn, Verdict
 
 
+def storable(text: str) -> str:
+    """The text with half surrogate pairs, which no database holds, as question marks."""
+    return text.encode("utf-8", "replace").decode()
+
+
 class Memory:
     """The turns of the store and those this process still holds. Reached as `layer.memory`."""
 
@@ -56,8 +61,8 @@ class Memory:
             "tenant": turn.scope.tenant,
             "user": turn.scope.user,
             "session": turn.scope.session,
-            "question": turn.question,
-            "answer": answer,
+            "question": storable(turn.question),
+            "answer": storable(answer),
             "evidence": [list(source) for source in turn.sources],
             "status": "pending",
             "created_at": time.time(),

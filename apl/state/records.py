@@ -33,7 +33,6 @@ class NewChunk:
 
     key: str
     document_key: str
-    position: int
     title: str | None
     text: str
     content_hash: str

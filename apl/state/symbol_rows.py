@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, Table, delete, func, insert, select, tuple_, update
 
 from apl.runs import segment
 from apl.state import schema
@@ -33,6 +33,15 @@ class Removed:
     edges: int = 0
     entities: int = 0
     relations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a stored chunk stands."""
+
+    id: int
+    document_id: int
+    position: int
 
 
 def batches(values: Sequence[_T], size: int = MAX_VARIABLES) -> Iterator[Sequence[_T]]:
@@ -60,33 +69,70 @@ def _find(connection: Connection, table: Table, column: str, values: Sequence[st
 
 
 def insert_chunks(
-    connection: Connection,
-    new_chunks: Sequence[NewChunk],
-    document_ids: Mapping[str, int],
-    old_ids: Mapping[str, int],
-    *,
-    now: float,
-) -> None:
-    """Insert chunks with everything that hangs on them; `old_ids` are the rows they replace.
+    connection: Connection, new_chunks: Sequence[NewChunk], document_ids: Mapping[str, int], *, now: float
+) -> int:
+    """Insert chunks with everything that hangs on them; how many rows they replaced.
 
-    Symbols are interned before the old rows go, so that a symbol both versions hold keeps its id.
+    A replaced chunk keeps its place in its document, a new one comes last. Symbols are interned before the old rows
+    go, so that a symbol both versions hold keeps its id.
     """
     triples = list(dict.fromkeys(o.triple for chunk in new_chunks for o in chunk.occurrences))
     edge_ids = intern_edges(connection, triples, now=now)
-    stale = delete_chunk_rows(connection, list(old_ids.values()))
+    old = _places(connection, [chunk.key for chunk in new_chunks])
+    positions = _positions(connection, [(chunk.key, document_ids[chunk.document_key]) for chunk in new_chunks], old)
+    stale = delete_chunk_rows(connection, [place.id for place in old.values()])
     for chunk in new_chunks:
-        _insert_chunk(connection, chunk, document_ids[chunk.document_key], edge_ids, now=now)
+        chunk_id = _insert_chunk(connection, chunk, document_ids[chunk.document_key], positions[chunk.key], now=now)
+        _insert_occurrences(connection, chunk, chunk_id, edge_ids, now=now)
     _delete_unheld(connection, stale, now=now)
+    return len(old)
 
 
-def _insert_chunk(
-    connection: Connection, chunk: NewChunk, document_id: int, edge_ids: Mapping[Triple, int], *, now: float
+def move_chunks(
+    connection: Connection, moved: Mapping[str, tuple[str, str | None]], document_ids: Mapping[str, int]
 ) -> None:
+    """Give chunks another (document key, title); in another document a chunk comes last."""
+    old = _places(connection, list(moved))
+    present = [(key, document_ids[document_key]) for key, (document_key, _) in moved.items() if key in old]
+    positions = _positions(connection, present, old)
+    for key, document_id in present:
+        values = {"document_id": document_id, "title": moved[key][1], "position": positions[key]}
+        connection.execute(update(schema.chunks).where(schema.chunks.c.key == key).values(**values))
+
+
+def _places(connection: Connection, keys: Sequence[str]) -> dict[str, _Place]:
+    chunks = schema.chunks
+    found: dict[str, _Place] = {}
+    for batch in batches(keys):
+        query = select(chunks.c.key, chunks.c.id, chunks.c.document_id, chunks.c.position)
+        for key, *place in connection.execute(query.where(chunks.c.key.in_(batch))):
+            found[key] = _Place(*place)
+    return found
+
+
+def _positions(connection: Connection, chunks: Sequence[tuple[str, int]], old: Mapping[str, _Place]) -> dict[str, int]:
+    """The place of each (key, document) in its document: as before, else after all others."""
+    column = schema.chunks.c
+    following: dict[int, int] = {}
+    for batch in batches(list({document_id for _, document_id in chunks})):
+        query = select(column.document_id, func.max(column.position)).where(column.document_id.in_(batch))
+        following.update({row[0]: row[1] + 1 for row in connection.execute(query.group_by(column.document_id))})
+    positions = {}
+    for key, document_id in chunks:
+        if key in old and old[key].document_id == document_id:
+            positions[key] = old[key].position
+        else:
+            positions[key] = following.setdefault(document_id, 0)
+            following[document_id] += 1
+    return positions
+
+
+def _insert_chunk(connection: Connection, chunk: NewChunk, document_id: int, position: int, *, now: float) -> int:
     inserted = connection.execute(
         insert(schema.chunks).values(
             key=chunk.key,
             document_id=document_id,
-            position=chunk.position,
+            position=position,
             title=chunk.title,
             text=chunk.text,
             content_hash=chunk.content_hash,
@@ -94,7 +140,12 @@ def _insert_chunk(
             indexed_at=now,
         )
     )
-    chunk_id = _primary_key(inserted)
+    return _primary_key(inserted)
+
+
+def _insert_occurrences(
+    connection: Connection, chunk: NewChunk, chunk_id: int, edge_ids: Mapping[Triple, int], *, now: float
+) -> None:
     sentence_ids = _insert_sentences(connection, chunk, chunk_id)
     rows = [
         {
@@ -110,14 +161,12 @@ def _insert_chunk(
     ]
     if rows:
         connection.execute(insert(schema.occurrences), rows)
-        runs = segment([edge_ids[occurrence.triple] for occurrence in chunk.occurrences])
-        connection.execute(
-            insert(schema.runs),
-            [
-                {"channel": "f", "chunk_id": chunk_id, "position": number, "edge_ids": list(run)}
-                for number, run in enumerate(runs)
-            ],
-        )
+    runs = [
+        {"channel": "f", "chunk_id": chunk_id, "position": number, "edge_ids": list(run)}
+        for number, run in enumerate(segment([edge_ids[occurrence.triple] for occurrence in chunk.occurrences]))
+    ]
+    if runs:
+        connection.execute(insert(schema.runs), runs)
 
 
 def _insert_sentences(connection: Connection, chunk: NewChunk, chunk_id: int) -> dict[int, int]:

@@ -20,11 +20,12 @@ import numpy as np
 
 from apl.errors import ConfigError, EmbeddingError, ExtractionError, MissingDependency
 from apl.protocols import Embedder, TokenCounter, TripleExtractor, Vectors
+from apl.sentences import split_sentences
 from apl.state.codebook import Codebook
 from apl.state.records import NewChunk, NewOccurrence, NewSentence
 from apl.state.vectors import to_bytes
 from apl.symbols import Chunk, ChunkError, ExtractedTriple, Extraction, IndexReport, Passage, Sentence, Triple
-from apl.text import align_words, content_hash, is_carried, is_pronoun, split_sentences, words
+from apl.text import align_words, content_hash, is_carried, is_encodable, is_pronoun, words
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,6 @@ class _Prepared:
     key: str
     document_key: str
     content_hash: str
-    position: int
     passage: Passage | None = None
     extraction: Extraction = field(default_factory=Extraction)
     vectors: Vectors | None = None
@@ -91,12 +91,11 @@ class Ingestion:
         started = time.perf_counter()
         tally: Counter[str] = Counter()
         errors: list[ChunkError] = []
-        positions: Counter[str] = Counter()
         total = len(chunks) if isinstance(chunks, Sized) else None
         with ExitStack() as stack:
             advance = _bar(stack, progress, total, batch_size)
             for batch in _batched(chunks, batch_size):
-                self._index_batch(batch, tally, errors, positions)
+                self._index_batch(batch, tally, errors)
                 advance(len(batch))
         report = IndexReport(**tally, errors=tuple(errors), seconds=time.perf_counter() - started)
         if errors:
@@ -107,11 +106,9 @@ class Ingestion:
         )  # fmt: skip
         return report
 
-    def _index_batch(
-        self, batch: Sequence[Chunk], tally: Counter[str], errors: list[ChunkError], positions: Counter[str]
-    ) -> None:
+    def _index_batch(self, batch: Sequence[Chunk], tally: Counter[str], errors: list[ChunkError]) -> None:
         tally["chunks"] += len(batch)
-        prepared = self._changed(self._accepted(batch, errors, positions), tally)
+        prepared, moved = self._changed(self._accepted(batch, errors), tally)
         self._split(prepared)
         self._extract(prepared)
         self._embed(prepared)
@@ -121,14 +118,12 @@ class Ingestion:
                 rows.append(self._row(item, tally))
             else:
                 errors.append(ChunkError(item.chunk.id, item.error))
-        if rows:
-            tally["replaced"] += self._codebook.put(rows)
+        if rows or moved:
+            tally["replaced"] += self._codebook.put(rows, moved)
             tally["indexed"] += len(rows)
         tally["failed"] = len(errors)
 
-    def _accepted(
-        self, batch: Sequence[Chunk], errors: list[ChunkError], positions: Counter[str]
-    ) -> Iterator[_Prepared]:
+    def _accepted(self, batch: Sequence[Chunk], errors: list[ChunkError]) -> Iterator[_Prepared]:
         """The chunks that can be read at all, with their keys."""
         for chunk in batch:
             fault = _fault_of(chunk, self._max_chunk_chars)
@@ -137,28 +132,35 @@ class Ingestion:
                 continue
             key = _key_of(chunk)
             document_key = chunk.document_id if chunk.document_id is not None else key
-            yield _Prepared(chunk, key, document_key, content_hash(chunk.text), positions[document_key])
-            positions[document_key] += 1
+            yield _Prepared(chunk, key, document_key, content_hash(chunk.text))
 
-    def _changed(self, accepted: Iterable[_Prepared], tally: Counter[str]) -> list[_Prepared]:
-        """Those whose text the store does not hold yet; of several with one id, the last."""
+    def _changed(
+        self, accepted: Iterable[_Prepared], tally: Counter[str]
+    ) -> tuple[list[_Prepared], dict[str, tuple[str, str | None]]]:
+        """Those whose text the store does not hold yet (of one id the last), and those that only moved."""
         latest: dict[str, _Prepared] = {}
         for item in accepted:
-            tally["duplicates"] += latest.pop(item.key, None) is not None
+            tally["duplicates"] += item.key in latest
             latest[item.key] = item
         stored = self._codebook.find_hashes(list(latest))
         changed, moved = [], {}
         for key, item in latest.items():
             known_hash, known_document, known_title = stored.get(key, (None, None, None))
-            if known_hash != item.content_hash:
+            title = item.chunk.title
+            if known_hash != item.content_hash or (known_title != title and self._resplits(item.chunk, known_title)):
                 changed.append(item)
                 continue
             tally["unchanged"] += 1
-            if (known_document, known_title) != (item.document_key, item.chunk.title):
-                moved[key] = (item.document_key, item.chunk.title)
-        if moved:
-            self._codebook.relabel(moved)
-        return changed
+            if (known_document, known_title) != (item.document_key, title):
+                moved[key] = (item.document_key, title)
+        return changed, moved
+
+    def _resplits(self, chunk: Chunk, known_title: str | None) -> bool:
+        """True when the new title makes other sentences of the text than the known one."""
+        before, after = (
+            split_sentences(chunk.text, title=title, language=self._language) for title in (known_title, chunk.title)
+        )
+        return before != after
 
     def _split(self, prepared: Sequence[_Prepared]) -> None:
         for item in prepared:
@@ -178,8 +180,10 @@ class Ingestion:
         def extract(items: Sequence[_Prepared]) -> Sequence[Extraction]:
             passages = [item.passage for item in items if item.passage is not None]
             extractions = list(extractor.extract(passages))
-            if len(extractions) != len(items):
-                raise ExtractionError(f"{extractor.name} returned {len(extractions)} results for {len(items)} passages")
+            if len(extractions) != len(items) or not all(isinstance(found, Extraction) for found in extractions):
+                raise ExtractionError(
+                    f"{extractor.name} has to return one Extraction for each of {len(items)} passages"
+                )
             return extractions
 
         for item, extraction in _isolated(extract, prepared, "extraction"):
@@ -223,7 +227,6 @@ class Ingestion:
         return NewChunk(
             key=item.key,
             document_key=item.document_key,
-            position=item.position,
             title=item.chunk.title,
             text=item.chunk.text,
             content_hash=item.content_hash,
@@ -251,7 +254,8 @@ def _aligned(extraction: Extraction, sentences: Sequence[Sentence]) -> tuple[lis
 
 def _is_usable(triple: Triple) -> bool:
     """Three names with something in them, neither end a pronoun (a pronoun is never an entity)."""
-    named = all(isinstance(part, str) and part.strip() for part in (triple.head, triple.relation, triple.tail))
+    parts = (triple.head, triple.relation, triple.tail)
+    named = all(isinstance(part, str) and part.strip() and is_encodable(part) for part in parts)
     return named and not is_pronoun(triple.head) and not is_pronoun(triple.tail)
 
 
@@ -274,15 +278,13 @@ def _fault_of(chunk: Any, max_chunk_chars: int) -> str | None:
     text: Any = chunk.text
     if not isinstance(text, str):
         return f"text is {type(text).__name__}, not a string"
-    for name, value in (("id", chunk.id), ("document_id", chunk.document_id), ("title", chunk.title or None)):
-        if value is not None and not (isinstance(value, str) and value):
+    for name, value in (("id", chunk.id), ("document_id", chunk.document_id), ("title", chunk.title)):
+        if value is not None and (not isinstance(value, str) or (name != "title" and not value)):
             return f"{name}={value!r} is not a non-empty string"
-    if len(chunk.text) > max_chunk_chars:
-        return f"text has {len(chunk.text)} characters, more than {max_chunk_chars}; split it into passages first"
-    try:
-        "".join((chunk.text, chunk.id or "", chunk.document_id or "", chunk.title or "")).encode()
-    except UnicodeEncodeError as error:
-        return f"holds half a surrogate pair ({error.reason}); decode the source with errors='replace'"
+    if len(text) > max_chunk_chars:
+        return f"text has {len(text)} characters, more than {max_chunk_chars}; split it into passages first"
+    if not all(is_encodable(part) for part in (text, chunk.id, chunk.document_id, chunk.title) if part):
+        return "holds half a surrogate pair; decode the source with errors='replace'"
     return None
 
 
@@ -322,6 +324,7 @@ def _bar(stack: ExitStack, progress: bool | None, total: int | None, batch_size:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = stack.enter_context(Progress(*columns, console=Console(stderr=True), transient=True))
+    console = Console(stderr=True)
+    bar = stack.enter_context(Progress(*columns, console=console, transient=console.is_terminal))
     task = bar.add_task("indexing", total=total)
     return lambda count: bar.advance(task, count)

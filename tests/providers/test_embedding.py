@@ -200,11 +200,13 @@ def test_name_or_path_is_loaded_on_first_use(
 # --- anything else ----------------------------------------------------------------------------------------------------
 
 
-def test_embedder_is_used_as_it_is() -> None:
-    """An object with `name` and `embed` is handed through."""
-    embedder = HashEmbedder()
-    assert as_embedder(embedder) is embedder
-    assert isinstance(as_embedder(LangChainLike()), Embedder)
+def test_embedder_of_apl_is_used_as_it_is() -> None:
+    """An embedder of apl's own needs no wrapper; anybody else's keeps its name and has its vectors checked."""
+    own = SentenceTransformerEmbedder("some/model")
+    assert as_embedder(own) is own
+    wrapped = as_embedder(HashEmbedder())
+    assert wrapped.name == HashEmbedder().name
+    assert np.array_equal(wrapped.embed(["a b"]), HashEmbedder().embed(["a b"]))
 
 
 class OnlyQueries:

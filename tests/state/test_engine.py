@@ -304,11 +304,11 @@ def test_read_only_store_leaves_nothing_in_the_folder(path: Path) -> None:
 
 @pytest.mark.parametrize("touched", [False, True])
 def test_read_only_never_creates_a_store(path: Path, touched: bool) -> None:
-    """A missing or empty file cannot be opened for reading."""
+    """A missing or empty file nothing to read."""
     if touched:
         path.touch()
     before = content(path.parent)
-    with pytest.raises(StoreError, match="cannot be opened for reading"):
+    with pytest.raises(StoreError, match="nothing to read"):
         Store.open(path, read_only=True)
     assert content(path.parent) == before
 

