@@ -85,7 +85,7 @@ def main() -> None:
             assert turn is not None, "every answer of the retriever carries its turn"
             turns.append(turn)
         console.print(costs(turns))
-        shown = max(turns, key=lambda turn: turn.savings)
+        shown = max(turns, key=lambda turn: (turn.evidence.has_edges, turn.savings))
         show_payload(console, shown)
         totals(console, turns)
         layer.close()
