@@ -78,13 +78,29 @@ class APLConfig(_Section):
     ratio: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
     """Upper bound as a share of the host's tokens for calls that name no budget; None: no bound but the host's text."""
 
-    on_unknown: Literal["pass"] = "pass"
-    """Chunks the codebook does not know pass as text (`spec 6`)."""
+    on_unknown: Literal["pass", "learn"] = "pass"
+    """Chunks the codebook does not know pass as text (`spec 6`); with `learn` they are also indexed in the background
+    (`design`, contract 5), unless the store is read-only."""
+
+    learn_queue: Annotated[int, Field(ge=1)] = 1024
+    """Chunks that may wait to be learned; what does not fit is met again. A choice of this project."""
+
+    timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Seconds after which `compress` hands the host's text on; None: as long as it takes (`design`, contract 5)."""
+
+    shadow: bool = False
+    """The host's text goes out, and what would have been sent stands on `turn.shadow` (`design`, contract 5)."""
+
+    source_marks: bool = False
+    """`[n]` before every line: it says what the host's n-th document says. Outline and quotes only (`field`)."""
+
+    cached_passages: Annotated[int, Field(ge=0)] = 4096
+    """Decoded passages this process keeps, some 10 KB each. A choice of this project."""
 
     on_error: Literal["host", "raise"] = "host"
     """What a fault inside the layer does: hand the host's text on with a warning (`design`, contract 5), or raise."""
 
-    held_turns: Annotated[int, Field(ge=1)] = 1024
+    held_turns: Annotated[int, Field(ge=1)] = 256
     """Turns this process keeps, so that `remember` takes an id. A choice of this project."""
 
     indexing: IndexingConfig = Field(default_factory=IndexingConfig)
@@ -103,10 +119,17 @@ class APLConfig(_Section):
         order = ("edge_reference", "inline_triple", "outline")
         return tuple(sorted(value, key=order.index))
 
+    @field_validator("timeout_s", mode="before")
+    @classmethod
+    def _whole_seconds(cls, value: Any) -> Any:
+        return float(value) if type(value) is int else value
+
     @model_validator(mode="after")
     def _layout_fits_forms(self) -> Self:
         if self.layout == "per_document" and self.forms != ("outline",):
             raise ValueError('layout="per_document" spreads lines, so it needs forms=("outline",)')
+        if self.source_marks and self.forms != ("outline",):
+            raise ValueError('source_marks stand before lines, so they need forms=("outline",)')
         return self
 
     @classmethod

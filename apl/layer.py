@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import dataclass
+from threading import Thread
 from types import TracebackType
 from typing import Any, Self, get_args
 
 from apl.config import APLConfig
-from apl.errors import ConfigError, InputError
-from apl.protocols import Embedder, TokenCounter, TripleExtractor
+from apl.counters import Counters
+from apl.errors import ConfigError, InputError, ReadOnlyStoreError
+from apl.protocols import QuestionEmbedder, TokenCounter, TripleExtractor
 from apl.providers.embedding import as_embedder
 from apl.providers.tokens import as_token_counter
 from apl.read.compression import Compression
@@ -19,8 +24,9 @@ from apl.state.codebook import Codebook
 from apl.state.engine import Store
 from apl.state.memory import Memory
 from apl.state.passages import Passages
-from apl.symbols import Chunk, IndexReport, Layout, Scope, Turn, Verdict
+from apl.symbols import Chunk, ChunkState, IndexReport, Layout, Scope, Turn, Verdict
 from apl.write.ingestion import Ingestion
+from apl.write.learning import Learner
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +49,7 @@ class AutoPrunedLayer:
     Attributes:
         codebook: What is known of the corpus: `delete`, `stats`.
         memory: The turns: `turn`.
+        counters: Totals of this process for a monitoring system: `snapshot`.
         config: The knobs.
     """
 
@@ -50,7 +57,7 @@ class AutoPrunedLayer:
         self,
         store: Store,
         *,
-        embedder: Embedder | None,
+        embedder: QuestionEmbedder | None,
         extractor: TripleExtractor | None,
         counter: TokenCounter,
         config: APLConfig,
@@ -62,7 +69,13 @@ class AutoPrunedLayer:
         self.config = config
         self.codebook = Codebook(store)
         self.memory = Memory(store, held_turns=config.held_turns)
-        self._passages = Passages(store)
+        self.counters = Counters()
+        self._passages = Passages(store, capacity=config.cached_passages)
+        self._learner = Learner(
+            lambda chunks: self.index(chunks, progress=False),
+            capacity=config.learn_queue,
+            count=lambda learned, left: self.counters.add({"learned_chunks": learned, "unlearned_chunks": left}),
+        )
 
     @classmethod
     def open(
@@ -103,15 +116,15 @@ class AutoPrunedLayer:
                 store, embedder=known_embedder, extractor=extractor, counter=counter, config=config or APLConfig()
             )
             if known_embedder is not None:
-                layer.codebook.bind_embedder(known_embedder)
-            layer.codebook.bind_tokenizer(counter.name)
+                layer.codebook.check_embedder(known_embedder)
         except BaseException:
             store.close()
             raise
         return layer
 
     def close(self) -> None:
-        """Close the store's connections of this process."""
+        """Finish what is being learned, then close the store's connections of this process."""
+        self._learner.close()
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -140,10 +153,13 @@ class AutoPrunedLayer:
             MissingDependency: A model of the extractor or embedder is not installed.
             ReadOnlyStoreError: The store is open for reading.
         """
+        if self._store.read_only:
+            raise ReadOnlyStoreError("the store is open for reading only, so nothing can be indexed")
         if self._embedder is None:
             raise ConfigError("index embeds the sentences: open the layer with embedder=...")
         if isinstance(chunks, str | bytes | Mapping | Chunk) or not isinstance(chunks, Iterable):
             raise InputError(f"index takes an iterable of Chunk, not {type(chunks).__name__}")
+        self.codebook.bind(self._embedder, self._counter)
         ingestion = Ingestion(
             self.codebook,
             embedder=self._embedder,
@@ -205,17 +221,12 @@ class AutoPrunedLayer:
             forms=self.config.forms,
             overlap_weight=self.config.selection.overlap_weight,
             language=self.config.indexing.language,
+            marked=self.config.source_marks,
+            shadow=self.config.shadow,
         )
-        try:
-            turn = compression.run()
-        except Exception as error:
-            if self.config.on_error == "raise":
-                raise
-            logger.warning(
-                "compress failed, the host's text goes out (%s: %s)", type(error).__name__, error, exc_info=True
-            )
-            turn = compression.host_turn(error)
+        turn = self._compressed(compression)
         self.memory.hold(turn)
+        self._count(turn)
         logger.info(
             "compressed %d chunks: %s, %d of %d tokens",
             turn.counters["chunks"],
@@ -224,6 +235,30 @@ class AutoPrunedLayer:
             turn.host_tokens,
         )
         return turn
+
+    def _compressed(self, compression: Compression) -> Turn:
+        """The turn, or the host's text where something inside fails or takes too long."""
+        try:
+            turn = (
+                compression.run() if self.config.timeout_s is None else _run_within(compression, self.config.timeout_s)
+            )
+        except Exception as error:
+            if self.config.on_error == "raise":
+                raise
+            logger.warning(
+                "compress failed, the host's text goes out (%s: %s)", type(error).__name__, error, exc_info=True
+            )
+            self.counters.add({"errors": 1, "timeouts": int(isinstance(error, TimeoutError))})
+            return compression.host_turn(error)
+        if compression.strangers and self.config.on_unknown == "learn" and not self._store.read_only:
+            self._learner.offer(compression.strangers)
+        return turn
+
+    def _count(self, turn: Turn) -> None:
+        counted = {f"{state}_chunks": turn.counters.get(state, 0) for state in get_args(ChunkState)}
+        passed = int(turn.form == "host_text")
+        sent = {"turns": 1, "host_tokens": turn.host_tokens, "sent_tokens": turn.tokens, "passed_turns": passed}
+        self.counters.add({**sent, **counted})
 
     def remember(self, turn: Turn | str, answer: str) -> Verdict:
         """Store the question, the answer and which versions of which chunks it was given from, as pending.
@@ -242,7 +277,31 @@ class AutoPrunedLayer:
             turn = self.memory.turn(turn)
         if not isinstance(turn, Turn):
             raise InputError(f"remember takes the Turn that compress returned, or its id, not {type(turn).__name__}")
-        return self.memory.store(turn, answer)
+        verdict = self.memory.store(turn, answer)
+        self.counters.add({"remembered_turns": 1})
+        return verdict
+
+
+def _run_within(compression: Compression, timeout_s: float) -> Turn:
+    """Run in a thread of its own and wait no longer than this; the thread gives up at its next step.
+
+    Raises:
+        TimeoutError: The time ran out.
+    """
+    compression.deadline = time.monotonic() + timeout_s
+    done: Future[Turn] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(compression.run())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+            done.set_exception(error)
+
+    Thread(target=copy_context().run, args=(work,), name="apl-compress", daemon=True).start()
+    try:
+        return done.result(timeout_s)
+    except TimeoutError as error:
+        raise TimeoutError(f"compress took longer than {timeout_s} s") from error
 
 
 def checked_options(

@@ -29,6 +29,15 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
+class QuestionEmbedder(Embedder, Protocol):
+    """An embedder that may read a question otherwise than a passage, as some models want it."""
+
+    def embed_question(self, question: str) -> Vectors:
+        """Shape (dimension,), a unit vector."""
+        ...
+
+
+@runtime_checkable
 class TripleExtractor(Protocol):
     """Reads triples out of passages."""
 

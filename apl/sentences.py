@@ -18,7 +18,7 @@ MAX_SENTENCE_CHARS = 1200
 _MAX_TITLE_CHARS = 120
 
 _FENCE = re.compile(r"\s*(```|~~~)")
-_RULE = re.compile(r"[\s=\-*~_#^+|:.─━═│┼]+\Z")
+_RULE = re.compile(r"\s*(?:([=\-*~_#^+─━═])\1{2,}|(?=.*\|)(?=.*-)[|:+\-\s]+)\s*\Z")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+•‣◦–]|\(?\d{1,3}[.)]|\(?[A-Za-z][.)])\s+\S")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
 _CODE_LINE = re.compile(
@@ -30,6 +30,7 @@ _ABBREVIATION = re.compile(
     r"(?:^|[\s(])(?:sect|sec|fig|figs|eq|eqs|no|nos|vol|vols|pp|p|cf|ch|chap|art|ref|refs|tab|ver|al|ca|approx)\.\s*\Z",
     re.IGNORECASE,
 )
+_MAX_CODE_LINE_CHARS = 400
 _FINAL = frozenset(".!?。！？…:;,，；：")
 _Block = tuple[int, int, SentenceKind]
 
@@ -116,12 +117,12 @@ def _title_line(text: str, lines: Sequence[tuple[int, int]], title: str | None) 
 
 def _looks_special(line: str) -> bool:
     return bool(
-        _FENCE.match(line)
-        or _LIST_ITEM.match(line)
-        or _CODE_LINE.match(line)
-        or _RULE.match(line)
-        or _is_table_row(line)
+        _FENCE.match(line) or _LIST_ITEM.match(line) or _is_code(line) or _RULE.match(line) or _is_table_row(line)
     )
+
+
+def _is_code(line: str) -> bool:
+    return len(line) <= _MAX_CODE_LINE_CHARS and bool(_CODE_LINE.match(line))
 
 
 def _is_table_row(line: str) -> bool:
@@ -170,7 +171,7 @@ def _paragraph_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> i
 def _paragraph(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[_Block]:
     shown = [text[start:end] for start, end in lines]
     indented = all(line[:1].isspace() for line in shown)
-    code = sum(bool(_CODE_LINE.match(line)) for line in shown)
+    code = sum(_is_code(line) for line in shown)
     if code * 2 > len(shown) and (indented or code > 1 or shown[0].lstrip().startswith(">>>")):
         yield from _code_pieces(text, lines)
     else:
@@ -197,7 +198,7 @@ def _prose(text: str, start: int, end: int, language: str) -> Iterator[tuple[int
     for segment in sentencex.segment(language, paragraph):
         low, high = cursor, cursor + len(segment)
         cursor = high
-        if pending and _ABBREVIATION.search(text[pending[0] : pending[1]]):
+        if pending and _ABBREVIATION.search(text[max(pending[0], pending[1] - 12) : pending[1]]):
             pending = (pending[0], high)
             continue
         if pending:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
+
+from apl.errors import InputError
 
 Form = Literal["edge_reference", "inline_triple", "outline"]
 """An encoding that carries edges (paper 3.6; `outline` is apl's own)."""
@@ -105,11 +108,13 @@ class Quote:
     """A verbatim stretch of a chunk.
 
     `after` says how many edges of the facts channel stand before it, so that a form that keeps reading order can
-    interleave; it does not take part in comparison, because the index forms do not carry it.
+    interleave, and `rank` which host document says it; neither takes part in comparison, because the index forms do
+    not carry them.
     """
 
     text: str
     after: int = field(default=0, compare=False)
+    rank: int = field(default=0, compare=False)
 
 
 Run = tuple[Triple, ...]
@@ -118,12 +123,17 @@ Run = tuple[Triple, ...]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a payload says: runs of related questions, prior answers and facts, and verbatim quotes (paper 3.6)."""
+    """What a payload says: runs of related questions, prior answers and facts, and verbatim quotes (paper 3.6).
+
+    `fact_ranks` names for every edge of `facts`, in the same shape, the host documents that say it; it does not take
+    part in comparison. Empty: unknown.
+    """
 
     questions: tuple[Run, ...] = ()
     answers: tuple[Run, ...] = ()
     facts: tuple[Run, ...] = ()
     quotes: tuple[Quote, ...] = ()
+    fact_ranks: tuple[tuple[tuple[int, ...], ...], ...] = field(default=(), compare=False)
 
     @property
     def has_edges(self) -> bool:
@@ -240,7 +250,7 @@ class Turn:
     `text` is exactly what the generator gets and `tokens` its count; `text` is `parts` joined by a blank line.
     `host_tokens` are those of the host's chunk texts joined by a blank line. `savings` is the share saved, never
     negative. `tokens_by_form` holds every form that was built. `error` names what went wrong inside the layer when
-    the host's text had to go out for it.
+    the host's text had to go out for it. `shadow` is what would have been sent, where the config asks for that.
     """
 
     question: str
@@ -259,6 +269,7 @@ class Turn:
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)
     scope: Scope = field(default_factory=Scope)
     error: str | None = None
+    shadow: Turn | None = None
     id: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
 
     @property
@@ -271,3 +282,28 @@ class Turn:
     def explain(self) -> tuple[Decision, ...]:
         """For every sentence of the host's chunks: edges, quote, passed or dropped, and why."""
         return self.decisions
+
+    def to_dict(self) -> dict[str, Any]:
+        """The turn as JSON-ready values; `Turn.from_dict` gives an equal turn back."""
+        dumped: dict[str, Any] = _turn_adapter().dump_python(self, mode="json")
+        return dumped
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Turn:
+        """The turn that `to_dict` was called on, also in another process.
+
+        Raises:
+            InputError: The values are no turn.
+        """
+        try:
+            turn: Turn = _turn_adapter().validate_python(values)
+        except ValueError as error:
+            raise InputError(f"these values are no turn as to_dict gives it: {error}") from error
+        return turn
+
+
+@cache
+def _turn_adapter() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Turn)

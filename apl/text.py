@@ -47,11 +47,6 @@ def is_pronoun(name: str) -> bool:
     return name.strip().casefold() in PRONOUNS and not _is_acronym(name.strip())
 
 
-def is_specific(name: str) -> bool:
-    """True when a name means the same in every text: one in small letters, such as `film`, may not."""
-    return name != name.lower() or name == name.upper()
-
-
 def is_encodable(text: str) -> bool:
     """False when a text holds half a surrogate pair, which no UTF-8 file or database can hold."""
     try:
@@ -69,23 +64,24 @@ def content_hash(text: str) -> str:
 # --- content words and the coverage guard -----------------------------------------------------------------------------
 
 NEGATIONS = frozenset(
-    ("no not never none nor neither nothing nobody nowhere without cannot n't hardly barely scarcely").split()
+    "no not never none nor neither nothing nobody nowhere without cannot n't hardly barely scarcely".split()
 )
-"""Words that turn a statement round. Each occurrence has to be carried."""
+"""Words that turn a statement round."""
 
 STOP_WORDS = frozenset(
     # articles, demonstratives, pronouns
     "a an the this that these those i me my mine myself we us our ours ourselves you your yours yourself yourselves "
-    "he him his himself she her hers herself it its itself they them their theirs themselves one ones there here "
-    "who whom whose which what where when "
+    "he him his himself she her hers herself it its itself they them their theirs themselves there here "
+    "who whom whose which what "
     # forms of be, have and do
     "be am is are was were been being have has had having do does did doing done "
     # prepositions and conjunctions without a direction of their own
-    "of in on at to for from by with as into onto upon and but so than then also too such about "
+    "of in on at with as upon and so then also such "
     # the possessive
     "s 's ’s".split()
 )
-"""The one stop list of the guard, frozen. Modals, 'or', 'if' and prepositions that give a direction are content."""
+"""The one stop list of the guard, frozen. Modals, 'or', 'if', 'but', 'when' and prepositions that give a direction
+(by, from, to, for, after) are content."""
 
 PRONOUNS = frozenset(
     (
@@ -97,41 +93,59 @@ PRONOUNS = frozenset(
 """Words that name nothing by themselves: never an entity."""
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff\u0e00-\u0e7f"
-_WORD = re.compile(
+_TOKEN = re.compile(
     rf"(?P<cjk>[{_CJK}])"
-    rf"|(?P<number>(?<![^\W\d_])\d+(?:[.,:/\-–]\d+)*)"
+    # a sign, a currency, digits with their separators, an exponent, a unit mark: one number
+    r"|(?P<number>(?:(?<![\w)\]])[-+−–‑](?=[$€£¥]?\.?\d))?[$€£¥]?(?:(?<![^\W\d_])\d|\.(?=\d)\d)"
+    r"(?:\d|[.,:/\-–](?=\d))*(?:[eE][-+]?\d+)?(?:\s?[%‰°″′\"'](?!\w))?)"
     rf"|(?P<word>(?:(?![{_CJK}])\w)+)"
-    rf"|(?P<symbol>[^\w\s])"
+    r"|(?P<symbol>[^\w\s])"
 )
 _SYMBOLS = frozenset("#@&*%\\_°‰§")
-_DASHES = frozenset("-‐‑‒–—−")
-_NEGATIVE_NUMBER = re.compile(r"(?<![\w)\]])[-−](?=\d)")
+_LONE_MINUS = re.compile(r"(?<=\s)[-−](?=\s\d)")
+_CODE_PIECE = re.compile(r"[_/\\\[\]{}<>=!|&*+~^@#]|\(\)|^--?\w|->|\w\.[^\W\d]")
+_PROSE_MARKS = ".,;:!?\"'()“”‘’«»`"
+_MAX_UNIT_CHARS = 3
 
 
 def words(text: str) -> list[str]:
     """The comparable tokens of a text in order: casefolded words, whole numbers and dates, symbols that mean something.
 
     Chinese, Japanese and Thai are read character by character. Commas, full stops, quotation marks, brackets and
-    dashes are no tokens; `n't` is `not`; a minus sign before a number belongs to it. A function word in capitals keeps
-    them: US and WHO are names.
+    dashes are no tokens; `n't` is `not`. A number keeps its sign, currency, decimal point, exponent and unit mark, and
+    a short unit after it its case (mW is not MW). A function word in capitals, or with one away from the beginning,
+    keeps them: US, Vitamin A and The Who are names.
     """
-    text = unicodedata.normalize("NFKC", text).replace("’", "'")
-    minus = {match.start() for match in _NEGATIVE_NUMBER.finditer(text)}
+    text = unicodedata.normalize("NFC", text).replace("’", "'")
+    lone = {match.start() for match in _LONE_MINUS.finditer(text)}
     found: list[str] = []
-    for match in _WORD.finditer(text):
-        token = match.group().casefold()
-        if match.lastgroup == "symbol":
-            if match.start() in minus:
+    after_number = False
+    for match in _TOKEN.finditer(text):
+        kind, shown = match.lastgroup, match.group()
+        if kind == "number":
+            found.append(_plain_number(shown))
+        elif kind == "symbol":
+            if match.start() in lone:
                 found.append("-")
-            elif token in _SYMBOLS or (token not in _DASHES and unicodedata.category(token)[0] == "S"):
-                found.append(token)
-        elif match.lastgroup == "word" and token == "t" and text[: match.start()][-2:].casefold() == "n'":
+            elif shown in _SYMBOLS or unicodedata.category(shown)[0] in "SM":
+                found.append(shown)
+        elif kind == "word" and shown in ("t", "T") and text[: match.start()][-2:].casefold() == "n'":
             _undo_contraction(found)
-        elif token in STOP_WORDS and _is_acronym(match.group()):
-            found.append(match.group())
+        elif (after_number and len(shown) <= _MAX_UNIT_CHARS) or _is_capital_stop_word(shown, bool(found)):
+            found.append(shown)
         else:
-            found.append(token)
+            found.append(shown.casefold())
+        after_number = kind == "number"
     return found
+
+
+def _plain_number(shown: str) -> str:
+    """One way of writing for the dashes of signs and ranges, no space before a unit mark."""
+    return re.sub(r"[−–‑]", "-", shown).replace(" ", "").replace("″", '"').replace("′", "'").lower()
+
+
+def _is_capital_stop_word(shown: str, inside: bool) -> bool:
+    return shown.casefold() in STOP_WORDS and (_is_acronym(shown) or (inside and shown[0].isupper()))
 
 
 def _undo_contraction(found: list[str]) -> None:
@@ -147,26 +161,72 @@ def content_words(text: str, lemmas: Mapping[str, str] | None = None) -> Counter
     return Counter(lemmas.get(token, token) for token in words(text) if token not in STOP_WORDS or token in NEGATIONS)
 
 
+def _code_pieces(text: str) -> set[str]:
+    """The pieces between white space that read as code, exactly as they stand: `p->x`, `--all`, `C++`, `os.path`."""
+    named = (any(character.isalnum() for character in piece) for piece in text.split())
+    pieces = (piece.strip(_PROSE_MARKS) if name else piece for piece, name in zip(text.split(), named, strict=True))
+    return {piece for piece in pieces if _CODE_PIECE.search(piece)}
+
+
+def _cjk_pairs(text: str) -> set[str]:
+    """Neighbours in scripts without spaces: their order is their grammar."""
+    joined = re.sub(rf"(?<=[{_CJK}])\s+(?=[{_CJK}])", "", text)
+    return {joined[n : n + 2] for n in range(len(joined) - 1) if re.fullmatch(rf"[{_CJK}]{{2}}", joined[n : n + 2])}
+
+
+def _is_number(token: str) -> bool:
+    return any(character.isdigit() for character in token)
+
+
 def is_carried(sentence: str, triples: Iterable[Triple], lemmas: Mapping[str, str] | None = None) -> bool:
     """The coverage guard: True when these edges of the sentence carry all its content words (`spec 5`).
 
-    Words are compared as a set, numbers and negations as often as they occur; an edge's head is counted once however
-    many statements it has. Without an edge nothing is carried, unless there is nothing to carry.
+    Every content word has to be said as often as the sentence says it, an edge's head being said once however many
+    statements it has; a number or negation counts only from an edge that says nothing the sentence does not, and once
+    a name. Code has to stand as it stands, and neighbouring characters of scripts without spaces as neighbours.
+    Without an edge nothing is carried, unless there is nothing to carry.
     """
     needed = content_words(sentence, lemmas)
     if not needed:
         return True
-    heads: dict[str, None] = {}
-    statements: dict[str, None] = {}
-    for triple in triples:
-        heads.setdefault(triple.head)
-        statements.setdefault(f"{triple.relation} {triple.tail}")
-    carried: Counter[str] = Counter()
-    for said in (*heads, *statements):
-        carried.update(content_words(said, lemmas))
-    return all(
-        carried[token] >= (count if token in NEGATIONS or token[0].isdigit() else 1) for token, count in needed.items()
-    )
+    triples = list(triples)
+    heads = dict.fromkeys(triple.head for triple in triples)
+    statements = [f"{triple.relation} {triple.tail}" for triple in triples]
+    carried = sum((content_words(said, lemmas) for said in (*heads, *statements)), Counter[str]())
+    strict = _strictly_said(triples, needed, lemmas)
+    if any((strict if token in NEGATIONS or _is_number(token) else carried)[token] < needed[token] for token in needed):
+        return False
+    said = " ".join((*heads, *statements))
+    pairs = set().union(*(_cjk_pairs(f"{triple.head} {triple.relation} {triple.tail}") for triple in triples))
+    return _code_pieces(sentence) <= _code_pieces(said) and _cjk_pairs(sentence) <= pairs
+
+
+def _strictly_said(
+    triples: Sequence[Triple], needed: Mapping[str, int], lemmas: Mapping[str, str] | None
+) -> Counter[str]:
+    """What edges say that stay within the sentence's own words, every distinct name once."""
+    own = [
+        triple
+        for triple in triples
+        if content_words(f"{triple.relation} {triple.tail}", lemmas).keys() <= needed.keys()
+    ]
+    names = dict.fromkeys(name for triple in own for name in (triple.head, triple.relation, triple.tail))
+    return sum((content_words(name, lemmas) for name in names), Counter[str]())
+
+
+def is_specific(name: str) -> bool:
+    """True when a name can be held to mean the same in every text, as far as its letters tell.
+
+    `DeltaPay`, `EU`, `New York` and `March 2022` do; `film`, `The film`, `His father`, and `Summers`, which may only
+    begin a sentence, do not, and neither does a name in a script without capitals.
+    """
+    parts = name.split()
+    while parts and parts[0].casefold() in STOP_WORDS:
+        parts = parts[1:]
+    if not parts:
+        return False
+    capitals = sum(character.isupper() for character in parts[0])
+    return capitals > 1 or any(part[0].isupper() or part[0].isdigit() for part in parts[1:] if capitals)
 
 
 def align(triple: Triple, sentences: Sequence[Sentence]) -> int | None:

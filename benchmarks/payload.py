@@ -67,7 +67,7 @@ def all_edges_arms(
     counter = TiktokenCounter()
     arms = {form: Arm(f"all edges, {form}", []) for form in FORMS}
     for question, chunks in zip(questions, retrieved, strict=True):
-        stored = passages.find([chunk.id or "" for chunk in chunks], [], with_vectors=False).by_key
+        stored = passages.find([chunk.id or "" for chunk in chunks], []).by_key
         evidence = Evidence(facts=tuple(stored[chunk.id or ""].run for chunk in chunks))
         host = "\n\n".join(chunk.text for chunk in chunks)
         for form in FORMS:

@@ -30,14 +30,20 @@ from langchain_core.documents import Document  # noqa: E402 - the libraries read
 from langchain_core.vectorstores import VectorStoreRetriever  # noqa: E402
 from langchain_huggingface import HuggingFaceEmbeddings  # noqa: E402
 from langchain_text_splitters import RecursiveCharacterTextSplitter  # noqa: E402
+from llama_index.core import VectorStoreIndex  # noqa: E402
+from llama_index.core.base.base_retriever import BaseRetriever  # noqa: E402
+from llama_index.core.base.embeddings.base import BaseEmbedding  # noqa: E402
+from llama_index.core.schema import NodeWithScore, TextNode  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.panel import Panel  # noqa: E402
 from rich.table import Table  # noqa: E402
 from rich.text import Text  # noqa: E402
 
+import llama_index_apl  # noqa: E402 - the libraries read the environment when they are loaded
 from apl import AutoPrunedLayer, Turn  # noqa: E402
 from apl.providers import SpacyExtractor, TiktokenCounter  # noqa: E402
 from langchain_apl import APLRetriever, index_documents, turn_of  # noqa: E402
+from llama_index_apl import APLPostprocessor  # noqa: E402
 
 QUESTIONS = (
     "What happens when a generator function is called?",
@@ -88,6 +94,15 @@ def main() -> None:
         shown = max(turns, key=lambda turn: (turn.evidence.has_edges, turn.savings))
         show_payload(console, shown)
         totals(console, turns)
+
+        # The same layer behind the other framework: one postprocessor.
+        engine = llama_index_retriever(host, embeddings)
+        postprocessor = APLPostprocessor(layer=layer)
+        both = {
+            question: postprocessor.postprocess_nodes(engine.retrieve(question), query_str=question)
+            for question in QUESTIONS
+        }
+        console.print(both_hosts(turns, [said_by(nodes, layer) for nodes in both.values()]))
         layer.close()
     console.print(f"done in {time.perf_counter() - started:.0f} s")
 
@@ -106,6 +121,48 @@ def dense_host(passages: list[Document], embeddings: HuggingFaceEmbeddings) -> V
         from langchain_community.vectorstores import FAISS
 
         return FAISS.from_documents(passages, embeddings).as_retriever(search_kwargs={"k": K})
+
+
+def llama_index_retriever(host: VectorStoreRetriever, embeddings: HuggingFaceEmbeddings) -> BaseRetriever:
+    """A LlamaIndex retriever over the same passages, with the vectors that FAISS holds already."""
+
+    class MiniLM(BaseEmbedding):
+        def _get_query_embedding(self, query: str) -> list[float]:
+            return embeddings.embed_query(query)
+
+        def _get_text_embedding(self, text: str) -> list[float]:
+            return embeddings.embed_query(text)
+
+        async def _aget_query_embedding(self, query: str) -> list[float]:
+            return self._get_query_embedding(query)
+
+    store = host.vectorstore
+    vectors = store.index.reconstruct_n(0, store.index.ntotal)
+    nodes = []
+    for place, key in sorted(store.index_to_docstore_id.items()):
+        passage = store.docstore.search(key)
+        nodes.append(
+            TextNode(id_=key, text=passage.page_content, metadata=passage.metadata, embedding=vectors[place].tolist())
+        )
+    return VectorStoreIndex(nodes, embed_model=MiniLM()).as_retriever(similarity_top_k=K)
+
+
+def said_by(nodes: list[NodeWithScore], layer: AutoPrunedLayer) -> Turn:
+    """The turn behind the nodes a postprocessor handed on."""
+    turn = llama_index_apl.turn_of(nodes, layer)
+    assert turn is not None, "the first node names its turn"
+    return turn
+
+
+def both_hosts(langchain: list[Turn], llama_index: list[Turn]) -> Table:
+    """What each framework's host found and apl sent."""
+    table = Table(
+        "question", "LangChain host", "sent", "LlamaIndex host", "sent", title="both hosts, one layer (tokens)"
+    )
+    for left, right in zip(langchain, llama_index, strict=True):
+        tokens = (left.host_tokens, left.tokens, right.host_tokens, right.tokens)
+        table.add_row(left.question, *map(str, tokens))
+    return table
 
 
 def model_path() -> str:

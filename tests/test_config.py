@@ -19,7 +19,7 @@ def test_defaults() -> None:
     config = APLConfig()
     assert (config.mode, config.layout, config.ratio) == ("guarded", "spread", None)
     assert config.forms == ("edge_reference", "inline_triple", "outline")
-    assert (config.on_unknown, config.on_error, config.held_turns) == ("pass", "host", 1024)
+    assert (config.on_unknown, config.on_error, config.held_turns) == ("pass", "host", 256)
     assert (config.indexing.batch_size, config.indexing.language) == (128, "en")
     assert config.selection.overlap_weight == 0.5
 

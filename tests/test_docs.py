@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -101,8 +103,20 @@ def test_the_readme_names_the_commands_ci_runs() -> None:
     assert "make check\nmake test" in (ROOT / ".ci" / "run").read_text()
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/payload.md", "docs/langchain.md", "docs/architecture.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/payload.md", "docs/langchain.md", "docs/architecture.md", "docs/cli.md"]
+)
 def test_links_point_somewhere(name: str) -> None:
     """Every relative link of the documentation exists."""
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", (ROOT / name).read_text())
     assert all(((ROOT / name).parent / link).exists() for link in links)
+
+
+@pytest.mark.parametrize("name", ["wrap_langchain.py", "llamaindex_plugin.py", "compare_host.py"])
+def test_the_examples_run(name: str, tmp_path: Path) -> None:
+    """Each example runs by itself, without a network, and prints what it saved."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / name], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tokens" in done.stdout

@@ -19,16 +19,16 @@ Open = Callable[..., AutoPrunedLayer]
 
 # A text of which the edges save much, so that a form wins over the host's text with the hand-countable WordCounter.
 LONG = Chunk(
-    "DeltaPay, which the press has called a payment company, is a payment company that is based in Berlin, and it has "
-    "been and it is a subsidiary that is of the Northstar and of the Northstar alone, which it has been since 2022. "
-    "The price was never published by either of the two companies.",
+    "DeltaPay, which is what it is and what it has been, and which was and is that in which it has been and is, is a "
+    "company that is based in Berlin, and it is and has been in the hands of the Northstar and of it and of itself, "
+    "as it was and as it has been, since 2022. The price was never published by either of the two companies.",
     id="long",
     document_id="profile",
 )
 LONG_TRIPLES = {
     "long": [
-        ("DeltaPay", "press called", "payment company based Berlin"),
-        ("DeltaPay", "alone subsidiary of", "Northstar since 2022"),
+        ("DeltaPay", "company based in", "Berlin"),
+        ("DeltaPay", "in hands of", "Northstar since 2022"),
     ]
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from apl.errors import ConfigError, EmbeddingError, MissingDependency
-from apl.protocols import Embedder, Vectors
+from apl.protocols import Embedder, QuestionEmbedder, Vectors
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
@@ -72,13 +72,19 @@ class SentenceTransformerEmbedder:
         """Shape (len(texts), dimension), unit rows."""
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
+        return unit_rows(self._encoded("encode_document", texts), len(texts), self.name)
+
+    def embed_question(self, question: str) -> Vectors:
+        """Shape (dimension,), with the query prompt of a model that has one."""
+        vector: Vectors = unit_rows(self._encoded("encode_query", [question]), 1, self.name)[0]
+        return vector
+
+    def _encoded(self, method: str, texts: Sequence[str]) -> Any:
         with self._lock:
             if self._model is None:
                 self._model = self._load()
-            vectors = self._model.encode(
-                list(texts), batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True
-            )
-        return unit_rows(vectors, len(texts), self.name)
+            encode = getattr(self._model, method, None) or self._model.encode
+            return encode(list(texts), batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True)
 
     def _load(self) -> Any:
         from sentence_transformers import SentenceTransformer
@@ -110,15 +116,26 @@ class _HostEmbedder:
         """Shape (len(texts), dimension), unit rows."""
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
+        return unit_rows(self._asked(self._method, list(texts)), len(texts), self.name)
+
+    def embed_question(self, question: str) -> Vectors:
+        """Shape (dimension,), by the object's own method for questions where it has one."""
+        for method in ("embed_question", "embed_query", "get_query_embedding"):
+            if callable(getattr(self._host, method, None)):
+                vector: Vectors = unit_rows([self._asked(method, question)], 1, self.name)[0]
+                return vector
+        first: Vectors = self.embed([question])[0]
+        return first
+
+    def _asked(self, method: str, argument: Any) -> Any:
         try:
-            vectors = getattr(self._host, self._method)(list(texts))
+            return getattr(self._host, method)(argument)
         except Exception as error:
             raise EmbeddingError(f"the embedder {self.name} failed ({type(error).__name__}: {error})") from error
-        return unit_rows(vectors, len(texts), self.name)
 
 
-def as_embedder(embedder: Any) -> Embedder:
-    """An `Embedder` from whatever embeds: one of apl's, or any LangChain or LlamaIndex embeddings object.
+def as_embedder(embedder: Any) -> QuestionEmbedder:
+    """A `QuestionEmbedder` from whatever embeds: one of apl's, or any LangChain or LlamaIndex embeddings object.
 
     Raises:
         ConfigError: The object embeds in none of the known ways.

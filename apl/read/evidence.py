@@ -46,9 +46,7 @@ class HostChunk:
     units: tuple[Unit, ...]
 
 
-def gather(
-    chunks: Sequence[Chunk | str], passages: Passages, *, with_vectors: bool, language: str
-) -> tuple[HostChunk, ...]:
+def gather(chunks: Sequence[Chunk | str], passages: Passages, *, language: str) -> tuple[HostChunk, ...]:
     """Every chunk of the host in its order, mapped by id, then by content hash, else split on the fly.
 
     A chunk is `changed` when its id is stored with another text, `duplicate` when an earlier one of the list has the
@@ -56,11 +54,7 @@ def gather(
     """
     ids = [chunk if isinstance(chunk, str) else chunk.id for chunk in chunks]
     hashes = [None if isinstance(chunk, str) else content_hash(chunk.text) for chunk in chunks]
-    lookup = passages.find(
-        [key for key in ids if key is not None],
-        [digest for digest in hashes if digest is not None],
-        with_vectors=with_vectors,
-    )
+    lookup = passages.find([key for key in ids if key is not None], [digest for digest in hashes if digest is not None])
     seen: set[str] = set()
     gathered = []
     for rank, (chunk, key, digest) in enumerate(zip(chunks, ids, hashes, strict=True)):

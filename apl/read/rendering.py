@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from apl.protocols import TokenCounter
-from apl.read.payload import encode, encode_quotes, neutralise, outline_blocks, outline_rules
+from apl.read.payload import encode_neutral, encode_quotes, neutralise, outline_blocks, outline_rules
 from apl.read.placement import SEPARATOR, joined, lay_out
 from apl.read.statement import Statement
 from apl.symbols import Form, Layout, Part, TurnForm
@@ -33,6 +33,7 @@ class Renderer:
         documents: How many documents the host returned.
         keep_empty: See `lay_out`.
         counter: The generator's tokenizer.
+        marked: Begin every line with the host documents that say it.
     """
 
     forms: tuple[Form, ...]
@@ -40,6 +41,7 @@ class Renderer:
     documents: int
     keep_empty: bool
     counter: TokenCounter
+    marked: bool = False
 
     def render(self, statement: Statement) -> Rendered:
         """The cheapest allowed form; `quotes` where there is no edge, `empty` where there is nothing."""
@@ -66,29 +68,34 @@ class Renderer:
         text = joined(parts)
         return Rendered("empty", parts, text, self.counter.count(text), {})
 
+    def nothing_within(self, budget: int) -> Rendered:
+        """Emptied documents, or a single one where even their separators cost more than the budget."""
+        emptied = self._nothing()
+        return emptied if emptied.tokens <= budget else Rendered("empty", (Part(0, ""),), "", 0, {})
+
     def _candidates(self, statement: Statement) -> Iterator[tuple[TurnForm, Sequence[Part]]]:
         evidence = neutralise(statement.evidence)
         if not evidence.has_edges:
             if evidence.quotes:
                 yield "quotes", self._quote_pieces(statement)
         elif self.layout == "per_document":
-            yield "outline", _outline_pieces(statement)
+            yield "outline", _outline_pieces(statement, marked=self.marked)
         else:
             for form in self.forms:
-                yield form, [Part(0, encode(evidence, form))]
+                yield form, [Part(0, encode_neutral(evidence, form, marked=self.marked))]
 
     def _quote_pieces(self, statement: Statement) -> list[Part]:
         if self.layout == "per_document":
-            return [Part(rank, encode_quotes(evidence)) for rank, evidence in statement.by_rank]
-        return [Part(0, encode_quotes(statement.evidence))]
+            return [Part(rank, encode_quotes(said, marked=self.marked)) for rank, said in statement.by_rank]
+        return [Part(0, encode_quotes(statement.evidence, marked=self.marked))]
 
 
-def _outline_pieces(statement: Statement) -> list[Part]:
+def _outline_pieces(statement: Statement, *, marked: bool) -> list[Part]:
     """Each document's own lines; the rules stand above the first."""
     evidences = [(rank, neutralise(evidence)) for rank, evidence in statement.by_rank]
     rules = outline_rules([evidence for _, evidence in evidences], alternating=False)
     pieces = []
     for number, (rank, evidence) in enumerate(evidences):
-        text = SEPARATOR.join(block for block in outline_blocks(evidence) if block)
+        text = SEPARATOR.join(block for block in outline_blocks(evidence, marked=marked) if block)
         pieces.append(Part(rank, f"{rules}\n{text}" if number == 0 else text))
     return pieces

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from apl.config import Mode
 from apl.read.evidence import HostChunk, Unit
-from apl.symbols import Citation, Decision, Evidence, Outcome, Quote, Run, Triple
+from apl.symbols import Citation, Decision, Evidence, Outcome, Quote, Triple
 from apl.text import is_specific, normal_form
+
+_SOFT_BREAK = re.compile(r"(?<=[^\n]{40})[ \t]*\r?\n[ \t]*(?=\S)")
+"""A line break after a long line of prose is where an editor wrapped it; after a short one it means something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,57 +33,80 @@ class Statement:
 class _Draft:
     """Evidence in the making.
 
-    An edge whose head means the same everywhere is said once, and every chunk that says it is cited; another edge, and
-    every quote, is said in each chunk: "It was released in 2020." is not the same fact twice.
+    With `once`, an edge whose head means the same everywhere is said once, and every chunk that says it is cited;
+    another edge, and every quote, is said in each chunk: "It was released in 2020." is not the same fact twice.
     """
 
-    runs: dict[int, list[Triple]] = field(default_factory=dict)
-    edges: dict[Triple, dict[str, str]] = field(default_factory=dict)
+    once: bool
+    runs: dict[int, list[tuple[Triple, list[HostChunk]]]] = field(default_factory=dict)
+    sayers: dict[tuple[Triple, int], list[HostChunk]] = field(default_factory=dict)
     quotes: list[tuple[Quote, HostChunk]] = field(default_factory=list)
     fates: dict[tuple[int, int], tuple[Outcome, str]] = field(default_factory=dict)
     said: int = 0
 
     def say_edges(self, triples: Sequence[Triple], chunk: HostChunk) -> None:
-        run = self.runs[chunk.rank]
         for triple in triples:
-            if triple not in self.edges or (triple not in run and not is_specific(triple.head)):
-                run.append(triple)
+            group = (triple, -1 if self.once and is_specific(triple.head) else chunk.rank)
+            if group not in self.sayers:
+                self.sayers[group] = []
+                self.runs[chunk.rank].append((triple, self.sayers[group]))
                 self.said += 1
-            self.edges.setdefault(triple, {})[chunk.chunk_id] = chunk.document_id
+            self.sayers[group].append(chunk)
 
     def say_quote(self, text: str, chunk: HostChunk) -> None:
-        self.quotes.append((Quote(text, self.said), chunk))
+        self.quotes.append((Quote(text, self.said, chunk.rank), chunk))
+
+    def repeat(self, chunk: HostChunk, first: HostChunk) -> None:
+        """A chunk whose text an earlier one has: said already where the earlier one is, and cited as well."""
+        for unit in chunk.units:
+            if (first.rank, unit.sentence.position) in self.fates:
+                self.fates[_key(unit)] = ("dropped", "an earlier chunk has the same text")
+        for triple in chunk.run:
+            for rank in (-1, first.rank):
+                if (triple, rank) in self.sayers:
+                    self.sayers[triple, rank].append(chunk)
 
     def finish(self) -> Statement:
-        runs = {rank: tuple(run) for rank, run in self.runs.items() if run}
-        evidence = Evidence(facts=tuple(runs.values()), quotes=tuple(quote for quote, _ in self.quotes))
+        by_rank = tuple(self._by_rank())
+        evidence = Evidence(
+            facts=tuple(run for _, said in by_rank for run in said.facts),
+            quotes=tuple(quote for quote, _ in self.quotes),
+            fact_ranks=tuple(ranks for _, said in by_rank for ranks in said.fact_ranks),
+        )
+        edges = [edge for run in self.runs.values() for edge in run]
         citations = [
-            Citation("edge", index, " ".join((triple.head, triple.relation, triple.tail)), tuple(said), _once(said))
-            for index, (triple, said) in enumerate(self.edges.items())
+            _cite("edge", index, " ".join((triple.head, triple.relation, triple.tail)), sayers)
+            for index, (triple, sayers) in enumerate(edges)
         ]
-        citations += [
-            Citation("quote", index, quote.text, (chunk.chunk_id,), (chunk.document_id,))
-            for index, (quote, chunk) in enumerate(self.quotes)
-        ]
-        return Statement(evidence, tuple(self._by_rank(runs)), tuple(citations), self.fates)
+        citations += [_cite("quote", index, quote.text, [chunk]) for index, (quote, chunk) in enumerate(self.quotes)]
+        return Statement(evidence, by_rank, tuple(citations), self.fates)
 
-    def _by_rank(self, runs: Mapping[int, Run]) -> Iterator[tuple[int, Evidence]]:
+    def _by_rank(self) -> Iterator[tuple[int, Evidence]]:
+        quotes: dict[int, list[Quote]] = {}
+        for quote, chunk in self.quotes:
+            quotes.setdefault(chunk.rank, []).append(quote)
         before = 0
-        for rank in self.runs:
-            run = runs.get(rank, ())
-            quotes = tuple(
-                Quote(quote.text, quote.after - before) for quote, chunk in self.quotes if chunk.rank == rank
-            )
-            if run or quotes:
-                yield rank, Evidence(facts=(run,) if run else (), quotes=quotes)
+        for rank, run in self.runs.items():
+            said = tuple(Quote(quote.text, quote.after - before, rank) for quote in quotes.get(rank, ()))
             before += len(run)
+            if run:
+                ranks = tuple(tuple(dict.fromkeys(chunk.rank for chunk in sayers)) for _, sayers in run)
+                yield rank, Evidence(facts=(tuple(triple for triple, _ in run),), quotes=said, fact_ranks=(ranks,))
+            elif said:
+                yield rank, Evidence(quotes=said)
 
 
-def _once(said: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(said.values()))
+def _cite(kind: Literal["edge", "quote"], index: int, text: str, sayers: Sequence[HostChunk]) -> Citation:
+    chunk_ids = dict.fromkeys(chunk.chunk_id for chunk in sayers)
+    document_ids = dict.fromkeys(chunk.document_id for chunk in sayers)
+    return Citation(kind, index, text, tuple(chunk_ids), tuple(document_ids))
 
 
-def state(chunks: Sequence[HostChunk], chosen: set[tuple[int, int]], mode: Mode) -> Statement:
+def _key(unit: Unit) -> tuple[int, int]:
+    return unit.rank, unit.sentence.position
+
+
+def state(chunks: Sequence[HostChunk], chosen: set[tuple[int, int]], mode: Mode, *, once: bool = True) -> Statement:
     """Say the chosen units, in order of (host rank, sentence).
 
     Args:
@@ -86,27 +114,21 @@ def state(chunks: Sequence[HostChunk], chosen: set[tuple[int, int]], mode: Mode)
         chosen: (rank, sentence position) of the units to say.
         mode: `guarded`: edges where they carry the sentence, else a quote; `text`: quotes; `symbolic`: edges only,
             but text of chunks that the codebook does not know.
+        once: Say an edge with a specific head once over all chunks; else once a chunk.
     """
-    draft = _Draft()
+    draft = _Draft(once)
+    first: dict[str, HostChunk] = {}
     for chunk in chunks:
         if chunk.state == "duplicate":
-            _repeat(draft, chunk)
+            draft.repeat(chunk, first[chunk.content_hash])
             continue
+        first[chunk.content_hash] = chunk
         draft.runs[chunk.rank] = []
         if mode == "symbolic" and chunk.state == "known":
             _say_symbolic(draft, chunk, chosen)
         else:
             _say_units(draft, chunk, chosen, mode)
     return draft.finish()
-
-
-def _repeat(draft: _Draft, chunk: HostChunk) -> None:
-    """A chunk whose text an earlier one has: said already, cited as well."""
-    for unit in chunk.units:
-        draft.fates[(unit.rank, unit.sentence.position)] = ("dropped", "an earlier chunk has the same text")
-        for triple in unit.triples:
-            if triple in draft.edges:
-                draft.edges[triple].setdefault(chunk.chunk_id, chunk.document_id)
 
 
 def _say_symbolic(draft: _Draft, chunk: HostChunk, chosen: set[tuple[int, int]]) -> None:
@@ -169,7 +191,7 @@ def _continues(text: str, previous: Unit, unit: Unit) -> bool:
 def _say_quote(draft: _Draft, chunk: HostChunk, units: Sequence[Unit]) -> None:
     text = chunk.text[units[0].sentence.start : units[-1].sentence.end]
     if all(unit.sentence.kind in ("prose", "list", "title") for unit in units):
-        text = " ".join(text.split())  # a soft line break in prose is a space
+        text = _SOFT_BREAK.sub(" ", text)
     draft.say_quote(text, chunk)
 
 
@@ -188,9 +210,8 @@ def decide(
     return tuple(decisions)
 
 
-def pass_through(chunks: Sequence[HostChunk]) -> tuple[Decision, ...]:
-    """The decisions when the host's own text goes out."""
-    reason = "no form is smaller than the host's text"
+def pass_through(chunks: Sequence[HostChunk], reason: str) -> tuple[Decision, ...]:
+    """The decisions when the host's own text goes out for that reason."""
     return tuple(
         Decision(chunk.chunk_id, unit.sentence.position, unit.sentence.text, "passed", reason)
         for chunk in chunks

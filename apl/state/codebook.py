@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Table, delete, func, select
+from sqlalchemy import Connection, Table, delete, func, select, update
 
 from apl.errors import EmbedderMismatchError, InputError
-from apl.protocols import Embedder
+from apl.protocols import Embedder, TokenCounter, Vectors
 from apl.state import schema, symbol_rows
 from apl.state.engine import Store, bump_generation, read_meta, write_meta
 from apl.state.records import NewChunk, StoredChunk
@@ -100,13 +100,10 @@ class Codebook:
 
     # --- for the write room -------------------------------------------------------------------------------------------
 
-    def find_hashes(self, keys: Sequence[str]) -> Mapping[str, tuple[str, str, str | None]]:
-        """(content hash, document key, title) of those of the chunks that are stored."""
+    def find(self, keys: Sequence[str]) -> Mapping[str, StoredChunk]:
+        """Those of the chunks that are stored, by key."""
         with self._store.reading() as connection:
-            return {
-                chunk.key: (chunk.content_hash, chunk.document_key, chunk.title)
-                for chunk in find_chunks(connection, schema.chunks.c.key, keys)
-            }
+            return {chunk.key: chunk for chunk in find_chunks(connection, schema.chunks.c.key, keys)}
 
     def put(self, new_chunks: Sequence[NewChunk], moved: Mapping[str, tuple[str, str | None]]) -> int:
         """Insert chunks, each in the place of what the store held under its key; how many were replaced.
@@ -119,56 +116,80 @@ class Codebook:
             document_keys = [chunk.document_key for chunk in new_chunks] + [key for key, _ in moved.values()]
             rows = [{"key": key} for key in dict.fromkeys(document_keys)]
             document_ids = symbol_rows.intern(connection, schema.documents, "key", rows)
+            keys = [*(chunk.key for chunk in new_chunks), *moved]
+            left = {chunk.document_key for chunk in find_chunks(connection, schema.chunks.c.key, keys)}
             replaced = symbol_rows.insert_chunks(connection, new_chunks, document_ids, now=now)
             symbol_rows.move_chunks(connection, moved, document_ids)
-            _delete_empty_documents(connection)
+            _delete_empty_documents(connection, sorted(left))
             bump_generation(connection)
         return replaced
 
-    def bind_embedder(self, embedder: Embedder) -> None:
-        """Remember the embedder the vectors come from, or check that it is the same one.
+    def check_embedder(self, embedder: Embedder) -> None:
+        """Check that the store's vectors, if it has any, come from this embedder.
 
         Two embedders are the same when they have one dimension and give the probe text vectors of cosine >= .999,
         whatever they are called.
 
         Raises:
-            EmbedderMismatchError: The store's vectors come from another embedder.
+            EmbedderMismatchError: They come from another one.
         """
-        probe = embedder.embed([PROBE_TEXT])
         with self._store.reading() as connection:
             values = read_meta(connection)
-        if "embedder_probe" not in values:
-            if not self._store.read_only:
-                with self._store.writing() as connection:
-                    write_meta(connection, {"embedder": embedder.name, "embedder_probe": to_bytes(probe)[0].hex()})
-            return
-        stored = from_bytes([bytes.fromhex(values["embedder_probe"])])
-        same = stored.shape == probe.shape and float(np.dot(stored[0], probe[0])) >= MIN_PROBE_COSINE
-        if not same:
-            raise EmbedderMismatchError(
-                f"{self._store.path} was built with embedder {values['embedder']!r} (dimension {stored.shape[1]}), not "
-                f"with {embedder.name!r} (dimension {probe.shape[1]}): open it with that embedder, or use a new file",
-                location=str(self._store.path),
-                found=values["embedder"],
-                expected=embedder.name,
-            )
+        if "embedder_probe" in values:
+            self._compare(embedder.name, embedder.embed([PROBE_TEXT]), values)
 
-    def bind_tokenizer(self, name: str) -> None:
-        """Remember the tokenizer that chunk token counts come from; another one is no error."""
-        if self._store.read_only:
-            return
+    def bind(self, embedder: Embedder, counter: TokenCounter) -> None:
+        """Before writing: remember embedder and tokenizer; with another tokenizer, count all chunks again.
+
+        Raises:
+            EmbedderMismatchError: The store's vectors come from another embedder.
+            ReadOnlyStoreError: The store is open for reading.
+        """
         with self._store.reading() as connection:
-            if read_meta(connection).get("tokenizer") == name:
+            values = read_meta(connection)
+        probe = embedder.embed([PROBE_TEXT])
+        if "embedder_probe" in values:
+            self._compare(embedder.name, probe, values)
+            if values.get("tokenizer") == counter.name and not self._store.read_only:
                 return
         with self._store.writing() as connection:
-            write_meta(connection, {"tokenizer": name})
+            values = read_meta(connection)
+            if "embedder_probe" in values:
+                self._compare(embedder.name, probe, values)
+            else:
+                write_meta(connection, {"embedder": embedder.name, "embedder_probe": to_bytes(probe)[0].hex()})
+            if values.get("tokenizer") != counter.name:
+                _recount(connection, counter)
+                write_meta(connection, {"tokenizer": counter.name})
+
+    def _compare(self, name: str, probe: Vectors, values: Mapping[str, str]) -> None:
+        stored = from_bytes([bytes.fromhex(values["embedder_probe"])])
+        if stored.shape == probe.shape and float(np.dot(stored[0], probe[0])) >= MIN_PROBE_COSINE:
+            return
+        raise EmbedderMismatchError(
+            f"{self._store.path} was built with embedder {values['embedder']!r} (dimension {stored.shape[1]}), not "
+            f"with {name!r} (dimension {probe.shape[1]}): open it with that embedder, or use a new file",
+            location=str(self._store.path),
+            found=values["embedder"],
+            expected=name,
+        )
+
+
+def _recount(connection: Connection, counter: TokenCounter) -> None:
+    chunks = schema.chunks
+    ids = list(connection.execute(select(chunks.c.id).order_by(chunks.c.id)).scalars())
+    for batch in batches(ids):
+        texts = connection.execute(select(chunks.c.id, chunks.c.text).where(chunks.c.id.in_(batch))).all()
+        for row, tokens in zip(texts, counter.count_many([row.text for row in texts]), strict=True):
+            connection.execute(update(chunks).where(chunks.c.id == row.id).values(tokens=tokens))
 
 
 def find_chunks(connection: Connection, column: Any, values: Sequence[str]) -> list[StoredChunk]:
     """The stored chunks whose column has one of the values, by key."""
     chunks, documents = schema.chunks, schema.documents
+    columns = (chunks.c.title, chunks.c.content_hash, chunks.c.extractor)
     query = (
-        select(chunks.c.id, chunks.c.key, documents.c.key.label("document_key"), chunks.c.title, chunks.c.content_hash)
+        select(chunks.c.id, chunks.c.key, documents.c.key.label("document_key"), *columns)
         .join(documents, documents.c.id == chunks.c.document_id)
         .order_by(chunks.c.key)
     )
@@ -218,7 +239,8 @@ def _delete_ids(connection: Connection, table: Table, ids: Sequence[int]) -> Non
         connection.execute(delete(table).where(table.c.id.in_(batch)))
 
 
-def _delete_empty_documents(connection: Connection) -> None:
-    """A chunk that moved to another document may leave its old one without any."""
+def _delete_empty_documents(connection: Connection, keys: Sequence[str]) -> None:
+    """Of these, delete the documents that chunks have left empty by moving."""
     filled = select(schema.chunks.c.id).where(schema.chunks.c.document_id == schema.documents.c.id).exists()
-    connection.execute(delete(schema.documents).where(~filled))
+    for batch in batches(keys):
+        connection.execute(delete(schema.documents).where(schema.documents.c.key.in_(batch), ~filled))

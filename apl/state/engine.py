@@ -24,6 +24,7 @@ from apl.errors import ConfigError, ForeignStoreError, ReadOnlyStoreError, Schem
 from apl.state import schema
 
 BUSY_TIMEOUT_S = 30.0
+_GENERATION = select(schema.meta.c.value).where(schema.meta.c.key == "generation")
 _URL_PREFIXES = ("sqlite+pysqlite:///", "sqlite:///")
 
 
@@ -137,6 +138,11 @@ def read_meta(connection: Connection) -> Mapping[str, str]:
     return {row.key: row.value for row in connection.execute(select(schema.meta.c.key, schema.meta.c.value))}
 
 
+def read_generation(connection: Connection) -> int:
+    """How often the store has changed in a way that can alter a payload."""
+    return int(connection.execute(_GENERATION).scalar_one())
+
+
 def write_meta(connection: Connection, values: Mapping[str, str]) -> None:
     """Set rows of `meta`."""
     known = read_meta(connection)
@@ -149,7 +155,7 @@ def write_meta(connection: Connection, values: Mapping[str, str]) -> None:
 
 def bump_generation(connection: Connection) -> None:
     """Say that payloads may differ from now on: caches of an older generation are stale."""
-    write_meta(connection, {"generation": str(int(read_meta(connection)["generation"]) + 1)})
+    write_meta(connection, {"generation": str(read_generation(connection) + 1)})
 
 
 def _path_of(location: str | os.PathLike[str]) -> Path:

@@ -51,6 +51,7 @@ class StoredChunk:
     document_key: str
     title: str | None
     content_hash: str
+    extractor: str
 
 
 @dataclass(frozen=True, slots=True)

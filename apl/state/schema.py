@@ -51,6 +51,7 @@ chunks = Table(
     Column("text", Text, nullable=False),
     Column("content_hash", String(64), nullable=False, index=True),
     Column("tokens", Integer, nullable=False),
+    Column("extractor", String, nullable=False),
     Column("indexed_at", Float, nullable=False),
 )
 

@@ -137,6 +137,7 @@ def _insert_chunk(connection: Connection, chunk: NewChunk, document_id: int, pos
             text=chunk.text,
             content_hash=chunk.content_hash,
             tokens=chunk.tokens,
+            extractor=chunk.extractor,
             indexed_at=now,
         )
     )

@@ -22,7 +22,7 @@ from apl.errors import ConfigError, EmbeddingError, ExtractionError, MissingDepe
 from apl.protocols import Embedder, TokenCounter, TripleExtractor, Vectors
 from apl.sentences import split_sentences
 from apl.state.codebook import Codebook
-from apl.state.records import NewChunk, NewOccurrence, NewSentence
+from apl.state.records import NewChunk, NewOccurrence, NewSentence, StoredChunk
 from apl.state.vectors import to_bytes
 from apl.symbols import Chunk, ChunkError, ExtractedTriple, Extraction, IndexReport, Passage, Sentence, Triple
 from apl.text import align_words, content_hash, is_carried, is_encodable, is_pronoun, words
@@ -142,18 +142,26 @@ class Ingestion:
         for item in accepted:
             tally["duplicates"] += item.key in latest
             latest[item.key] = item
-        stored = self._codebook.find_hashes(list(latest))
+        stored = self._codebook.find(list(latest))
         changed, moved = [], {}
         for key, item in latest.items():
-            known_hash, known_document, known_title = stored.get(key, (None, None, None))
-            title = item.chunk.title
-            if known_hash != item.content_hash or (known_title != title and self._resplits(item.chunk, known_title)):
+            known = stored.get(key)
+            if known is None or self._differs(item, known):
                 changed.append(item)
                 continue
             tally["unchanged"] += 1
-            if (known_document, known_title) != (item.document_key, title):
-                moved[key] = (item.document_key, title)
+            if (known.document_key, known.title) != (item.document_key, item.chunk.title):
+                moved[key] = (item.document_key, item.chunk.title)
         return changed, moved
+
+    def _differs(self, item: _Prepared, known: StoredChunk) -> bool:
+        """True when the chunk has to be read again: another text, other sentences, or another extractor."""
+        extractor = self._extractor.name if self._extractor else known.extractor
+        return (
+            known.content_hash != item.content_hash
+            or known.extractor != extractor
+            or (known.title != item.chunk.title and self._resplits(item.chunk, known.title))
+        )
 
     def _resplits(self, chunk: Chunk, known_title: str | None) -> bool:
         """True when the new title makes other sentences of the text than the known one."""

@@ -157,8 +157,7 @@ def test_stats_of_a_new_store_are_zero(codebook: Codebook, store: Store) -> None
 
 def test_stats_count_rows_and_name_what_the_store_was_built_with(codebook: Codebook) -> None:
     """Symbols are counted once however often they occur; occurrences and sentences are counted each."""
-    codebook.bind_embedder(HashEmbedder(8))
-    codebook.bind_tokenizer("words")
+    codebook.bind(HashEmbedder(8), WordCounter())
     index(codebook, [Chunk(BOTH, id="c1", document_id="d1"), Chunk(ACQUIRED, id="c2", document_id="d1")])
     stats = codebook.stats()
     assert (stats.documents, stats.chunks, stats.sentences, stats.carried_sentences) == (1, 2, 3, 3)
@@ -365,7 +364,7 @@ def test_generation_grows_with_every_change_and_only_then(codebook: Codebook) ->
         ("repeat", lambda: index(codebook, [chunk]), False),
         ("nothing", lambda: index(codebook, []), False),
         ("a bad chunk", lambda: index(codebook, [Chunk("x" * 2000, id="long")]), False),
-        ("bind", lambda: (codebook.bind_embedder(HashEmbedder(8)), codebook.bind_tokenizer("words")), False),
+        ("bind", lambda: codebook.bind(HashEmbedder(8), WordCounter()), False),
         ("read", lambda: codebook.stats(), False),
         ("replace", lambda: index(codebook, [Chunk(BOTH, id="c1", document_id="d1")]), True),
         ("move", lambda: index(codebook, [Chunk(BOTH, id="c1", document_id="d2")]), True),
@@ -397,25 +396,25 @@ class _Changed(HashEmbedder):
 
 def test_same_vectors_under_another_name_are_the_same_embedder(codebook: Codebook) -> None:
     """A model is known by its probe vector; a path or a hub name makes no difference."""
-    codebook.bind_embedder(HashEmbedder(8, name="hub/model"))
-    codebook.bind_embedder(HashEmbedder(8, name="/models/model"))
+    codebook.bind(HashEmbedder(8, name="hub/model"), WordCounter())
+    codebook.bind(HashEmbedder(8, name="/models/model"), WordCounter())
     assert codebook.stats().embedder == "hub/model-8"
 
 
 @pytest.mark.parametrize("dimension", [8, 384, 1536])
 def test_float16_rounding_makes_no_other_embedder(codebook: Codebook, dimension: int) -> None:
     """The probe is stored in float16; the same vectors in either precision are accepted."""
-    codebook.bind_embedder(HashEmbedder(dimension))
-    codebook.bind_embedder(HashEmbedder(dimension))
-    codebook.bind_embedder(_Changed(lambda v: v.astype(np.float16).astype(np.float32), dimension))
+    codebook.bind(HashEmbedder(dimension), WordCounter())
+    codebook.bind(HashEmbedder(dimension), WordCounter())
+    codebook.bind(_Changed(lambda v: v.astype(np.float16).astype(np.float32), dimension), WordCounter())
 
 
 @pytest.mark.parametrize("other", [HashEmbedder(16), _Changed(lambda v: v[:, ::-1]), _Changed(lambda v: -v)])
 def test_other_vectors_are_another_embedder(codebook: Codebook, store: Store, other: Embedder) -> None:
     """Another dimension or other vectors of the same one raise, with both names and what to do."""
-    codebook.bind_embedder(HashEmbedder(8))
+    codebook.bind(HashEmbedder(8), WordCounter())
     with pytest.raises(EmbedderMismatchError, match="open it with that embedder, or use a new file") as caught:
-        codebook.bind_embedder(other)
+        codebook.bind(other, WordCounter())
     assert (caught.value.found, caught.value.expected) == ("hash-8", other.name)
     assert caught.value.location == str(store.path)
     assert codebook.stats().embedder == "hash-8"
@@ -424,20 +423,30 @@ def test_other_vectors_are_another_embedder(codebook: Codebook, store: Store, ot
 def test_read_only_store_checks_its_embedder_and_binds_none(codebook: Codebook, store: Store) -> None:
     """Reading binds nothing and still refuses vectors that mean nothing there."""
     with closing(Store.open(store.path, read_only=True)) as reader:
-        Codebook(reader).bind_embedder(HashEmbedder(8))
+        Codebook(reader).check_embedder(HashEmbedder(8))
         assert codebook.stats().embedder is None
-        codebook.bind_embedder(HashEmbedder(8))
+        codebook.bind(HashEmbedder(8), WordCounter())
         with pytest.raises(EmbedderMismatchError):
-            Codebook(reader).bind_embedder(HashEmbedder(16))
+            Codebook(reader).check_embedder(HashEmbedder(16))
 
 
 def test_another_tokenizer_is_no_error(codebook: Codebook, store: Store) -> None:
-    """The store remembers the last one; a read-only store keeps what it has."""
-    codebook.bind_tokenizer("words")
-    codebook.bind_tokenizer("tiktoken:o200k_base")
-    with closing(Store.open(store.path, read_only=True)) as reader:
-        Codebook(reader).bind_tokenizer("words")
-    assert codebook.stats().tokenizer == "tiktoken:o200k_base"
+    """The store remembers the last one and counts its chunks again."""
+
+    class Characters(WordCounter):
+        name = "characters"
+
+        def count(self, text: str) -> int:
+            return len(text)
+
+    index_names(codebook, "Northstar", "DeltaPay")
+    for counter in (WordCounter(), Characters()):
+        codebook.bind(HashEmbedder(8), counter)
+        assert codebook.stats().tokenizer == counter.name
+        with closing(sqlite3.connect(store.path)) as rows:
+            found = rows.execute("SELECT text, tokens FROM chunks").fetchall()
+        assert found
+        assert all(tokens == counter.count(text) for text, tokens in found)
 
 
 # --- any history ------------------------------------------------------------------------------------------------------

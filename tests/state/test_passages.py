@@ -57,8 +57,8 @@ def index(store: Store, chunks: Iterable[Chunk], script: Mapping[str, Any] | Non
     assert ingestion.run(chunks, batch_size=100).errors == ()
 
 
-def read(store: Store, key: str, *, with_vectors: bool = False) -> StoredPassage:
-    return Passages(store).find([key], [], with_vectors=with_vectors).by_key[key]
+def read(store: Store, key: str) -> StoredPassage:
+    return Passages(store).find([key], []).by_key[key]
 
 
 def test_passage_is_read_as_it_was_indexed(store: Store) -> None:
@@ -95,11 +95,10 @@ def test_edges_stand_with_their_sentence_in_order_of_extraction(store: Store) ->
     assert passage.run == (EDGES[1], EDGES[0], loose)
 
 
-def test_vectors_come_only_when_asked_for(store: Store) -> None:
-    """One float32 unit row a sentence, as the embedder gave it up to float16; else an empty array."""
+def test_vectors_are_those_of_the_sentences(store: Store) -> None:
+    """One float32 unit row a sentence, as the embedder gave it up to float16."""
     index(store, [Chunk(TEXT, id="c1")])
-    assert read(store, "c1").vectors.shape == (0, 0)
-    vectors = read(store, "c1", with_vectors=True).vectors
+    vectors = read(store, "c1").vectors
     expected = HashEmbedder(32).embed([s.sentence.text for s in read(store, "c1").sentences])
     assert vectors.dtype == np.float32
     assert np.allclose(vectors, expected, atol=1e-3)
@@ -109,17 +108,17 @@ def test_empty_text_is_a_passage_without_sentences(store: Store) -> None:
     """Nothing but white space has no sentences, no edges and no vectors."""
     index(store, [Chunk("", id="c1"), Chunk(" \n ", id="c2")])
     for key in ("c1", "c2"):
-        passage = read(store, key, with_vectors=True)
+        passage = read(store, key)
         assert (passage.sentences, passage.run, passage.vectors.size) == ((), (), 0)
 
 
 def test_unknown_ids_and_hashes_are_left_out(store: Store) -> None:
     """The look-up holds what was found and nothing else; asking for nothing finds nothing."""
     index(store, [Chunk(TEXT, id="c1")])
-    found = Passages(store).find(["c1", "zzz", "C1"], ["0" * 64], with_vectors=True)
+    found = Passages(store).find(["c1", "zzz", "C1"], ["0" * 64])
     assert list(found.by_key) == ["c1"]
     assert found.by_hash == {}
-    nothing = Passages(store).find([], [], with_vectors=True)
+    nothing = Passages(store).find([], [])
     assert (nothing.by_key, nothing.by_hash) == ({}, {})
 
 
@@ -127,7 +126,7 @@ def test_chunk_is_found_by_the_hash_of_its_text(store: Store) -> None:
     """A text without id is found by its content hash; both ways lead to the same passage."""
     index(store, [Chunk(TEXT)])
     key = content_hash(TEXT)
-    found = Passages(store).find([key], [key], with_vectors=False)
+    found = Passages(store).find([key], [key])
     assert found.by_hash[key] is found.by_key[key]
     assert found.by_hash[key].text == TEXT
 
@@ -136,7 +135,7 @@ def test_first_id_stands_for_a_text_that_several_chunks_hold(store: Store) -> No
     """Which chunk answers for a hash depends on the ids, not on the order of indexing."""
     index(store, [Chunk(TEXT, id="c2", document_id="d2")], {"c2": [(EDGES[0], 0)]})
     index(store, [Chunk(TEXT, id="c1", document_id="d1"), Chunk(TEXT, id="c3")])
-    found = Passages(store).find([], [content_hash(TEXT)], with_vectors=False)
+    found = Passages(store).find([], [content_hash(TEXT)])
     assert found.by_hash[content_hash(TEXT)].chunk.key == "c1"
 
 
@@ -144,7 +143,7 @@ def test_more_ids_than_a_statement_takes_are_found(store: Store) -> None:
     """1,200 ids and as many hashes come back complete."""
     texts = {f"c{number}": f"Firm {number} pays." for number in range(1200)}
     index(store, [Chunk(text, id=key) for key, text in texts.items()])
-    found = Passages(store).find(list(texts), [content_hash(t) for t in texts.values()], with_vectors=True)
+    found = Passages(store).find(list(texts), [content_hash(t) for t in texts.values()])
     assert {key: passage.text for key, passage in found.by_key.items()} == texts
     assert {passage.text for passage in found.by_hash.values()} == set(texts.values())
     assert all(passage.vectors.shape == (1, 32) for passage in found.by_key.values())
@@ -167,7 +166,7 @@ def test_all_passages_are_read_from_one_state(store: Store) -> None:
     def look() -> None:
         passages = Passages(store)
         while not stop.is_set():
-            found = passages.find(["c0", "c1"], [], with_vectors=True).by_key
+            found = passages.find(["c0", "c1"], []).by_key
             words = {key: passage.text.split()[0] for key, passage in found.items()}
             said = [stored.sentence.text.split()[0] for passage in found.values() for stored in passage.sentences]
             seen.add((*sorted({*words.values(), *said}), str(len(found))))
@@ -182,3 +181,40 @@ def test_all_passages_are_read_from_one_state(store: Store) -> None:
         reader.join(timeout=20)
     assert seen <= {("Northstar", "2"), ("DeltaPay", "2")}
     assert seen
+
+
+# --- what is kept
+
+
+def test_a_passage_is_decoded_once(store: Store) -> None:
+    """Until the store changes, the same object comes back, by id and by text; an unknown one is not asked for again."""
+    index(store, [Chunk(TEXT, id="c1")])
+    passages = Passages(store)
+    first = passages.find(["c1", "nobody"], [content_hash(TEXT)])
+    again = passages.find(["c1", "nobody"], [content_hash(TEXT)])
+    assert first.by_key["c1"] is first.by_hash[content_hash(TEXT)]
+    assert again.by_key["c1"] is first.by_key["c1"]
+    assert "nobody" not in again.by_key
+
+
+def test_another_writer_is_noticed_within_one_look_up(store: Store) -> None:
+    """What another store on the same file commits is seen by the next look-up: changed, gone, and new chunks."""
+    index(store, [Chunk(TEXT, id="c1"), Chunk("Old.", id="c2"), Chunk("Gone.", id="c3")])
+    passages = Passages(store)
+    passages.find(["c1", "c2", "c3", "c4"], [])
+    with closing(Store.open(store.path)) as other:
+        index(other, [Chunk("New.", id="c2"), Chunk("Born.", id="c4")])
+        Codebook(other).delete(["c3"])
+    found = passages.find(["c1", "c2", "c3", "c4"], []).by_key
+    assert {key: passage.text for key, passage in found.items()} == {"c1": TEXT, "c2": "New.", "c4": "Born."}
+
+
+@pytest.mark.parametrize("capacity", [0, 1, 2])
+def test_no_more_is_kept_than_allowed(store: Store, capacity: int) -> None:
+    """The least recently used go first, and what is not kept is read again."""
+    index(store, [Chunk(f"Text {number}.", id=f"c{number}") for number in range(4)])
+    passages = Passages(store, capacity=capacity)
+    for _ in range(2):
+        for number in range(4):
+            assert passages.find([f"c{number}"], []).by_key[f"c{number}"].text == f"Text {number}."
+            assert len(passages._kept) <= capacity

@@ -119,7 +119,7 @@ def keys(store: Store) -> list[str]:
 
 
 def read(store: Store, *chunk_keys: str) -> list[StoredPassage]:
-    found = Passages(store).find(chunk_keys, [], with_vectors=True).by_key
+    found = Passages(store).find(chunk_keys, []).by_key
     return [found[key] for key in chunk_keys]
 
 

@@ -15,6 +15,7 @@ from apl.text import NEGATIONS
 
 logger = logging.getLogger(__name__)
 
+_DEGREES = ("JJR", "JJS", "RBR", "RBS")
 _READ_KINDS = ("prose", "list", "title")
 
 
@@ -97,9 +98,9 @@ def _load(pipeline: str | Path) -> Any:
 
 
 def _note_lemmas(known: dict[str, str], doc: Any) -> None:
-    """Keep the first lemma of each word; negations stay as they are."""
+    """Keep the first lemma of each word; negations and degrees ("more" is not "many") stay as they are."""
     if doc.has_annotation("LEMMA"):
         for token in doc:
             word, lemma = token.text.casefold(), token.lemma_.strip().casefold()
-            if token.is_alpha and lemma and word not in NEGATIONS:
+            if token.is_alpha and lemma and word not in NEGATIONS and token.tag_ not in _DEGREES:
                 known.setdefault(word, lemma)

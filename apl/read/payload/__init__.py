@@ -23,6 +23,7 @@ from apl.read.payload.outline import (
     OutlineLine,
     decode_outline,
     encode_outline,
+    mark,
     outline_blocks,
     outline_of,
     outline_rules,
@@ -34,6 +35,7 @@ __all__ = [
     "OutlineLine",
     "decode",
     "encode",
+    "encode_neutral",
     "encode_quotes",
     "neutralise",
     "outline_blocks",
@@ -41,21 +43,33 @@ __all__ = [
     "outline_rules",
 ]
 
-_ENCODERS = {
-    "edge_reference": encode_edge_reference,
-    "inline_triple": encode_inline_triple,
-    "outline": encode_outline,
-}
+
+def encode(evidence: Evidence, form: Form, *, marked: bool = False) -> str:
+    """The evidence in one form, rules first; the empty string for no evidence.
+
+    Args:
+        evidence: What to say.
+        form: How.
+        marked: Begin the outline's lines with `[n]`, see `outline_blocks`.
+    """
+    return encode_neutral(neutralise(evidence), form, marked=marked)
 
 
-def encode(evidence: Evidence, form: Form) -> str:
-    """The evidence in one form, rules first; the empty string for no evidence."""
-    return _ENCODERS[form](neutralise(evidence))
+def encode_neutral(evidence: Evidence, form: Form, *, marked: bool = False) -> str:
+    """`encode` for evidence that `neutralise` has seen."""
+    if form == "edge_reference":
+        return encode_edge_reference(evidence)
+    if form == "inline_triple":
+        return encode_inline_triple(evidence)
+    return encode_outline(evidence, marked=marked)
 
 
-def encode_quotes(evidence: Evidence) -> str:
-    """The quotes alone, one a line, without rules: verbatim text explains itself."""
-    return "\n".join(quote.text for quote in neutralise(evidence).quotes)
+def encode_quotes(evidence: Evidence, *, marked: bool = False) -> str:
+    """The quotes alone, one a line, a blank line between two documents; no rules: verbatim text explains itself."""
+    documents: dict[int, list[str]] = {}
+    for quote in neutralise(evidence).quotes:
+        documents.setdefault(quote.rank, []).append(f"{mark((quote.rank,)) if marked else ''}{quote.text}")
+    return "\n\n".join("\n".join(lines) for lines in documents.values())
 
 
 def decode(text: str, form: Form | str) -> Evidence | Outline:

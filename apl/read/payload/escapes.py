@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from apl.symbols import Evidence, Quote, Run, Triple
 
@@ -17,14 +18,26 @@ def neutralise(evidence: Evidence) -> Evidence:
     and show line breaks and control characters as escapes. Empty runs, edges without any name and empty quotes are
     left out.
     """
+    facts = [[(_triple(triple), ranks) for triple, ranks in run] for run in _with_ranks(evidence)]
+    kept = [[(triple, ranks) for triple, ranks in run if triple] for run in facts]
     return Evidence(
         questions=_runs(evidence.questions),
         answers=_runs(evidence.answers),
-        facts=_runs(evidence.facts),
+        facts=tuple(tuple(triple for triple, _ in run) for run in kept if run),
         quotes=tuple(
-            Quote(text, quote.after) for quote in evidence.quotes if (text := neutral_quote(quote.text)).strip()
+            Quote(text, quote.after, quote.rank)
+            for quote in evidence.quotes
+            if (text := neutral_quote(quote.text)).strip()
         ),
+        fact_ranks=tuple(tuple(ranks for _, ranks in run) for run in kept if run) if evidence.fact_ranks else (),
     )
+
+
+def _with_ranks(evidence: Evidence) -> Iterator[list[tuple[Triple, tuple[int, ...]]]]:
+    unknown: tuple[int, ...] = ()
+    for number, run in enumerate(evidence.facts):
+        ranks = evidence.fact_ranks[number] if evidence.fact_ranks else (unknown,) * len(run)
+        yield list(zip(run, ranks, strict=True))
 
 
 def _runs(runs: tuple[Run, ...]) -> tuple[Run, ...]:
@@ -39,7 +52,7 @@ def _triple(triple: Triple) -> Triple | None:
 
 def neutral_name(name: str) -> str:
     """A name on one line: control characters become spaces, white space is collapsed."""
-    return " ".join(_CONTROL.sub(" ", name).split())
+    return " ".join((_CONTROL.sub(" ", name) if _CONTROL.search(name) else name).split())
 
 
 def neutral_quote(text: str) -> str:

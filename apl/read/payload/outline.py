@@ -50,9 +50,9 @@ def outline_of(evidence: Evidence) -> Outline:
     return Outline(_grouped(evidence.questions), _grouped(evidence.answers), _grouped(evidence.facts), evidence.quotes)
 
 
-def encode_outline(evidence: Evidence) -> str:
+def encode_outline(evidence: Evidence, *, marked: bool = False) -> str:
     """Rules, then alternating blocks; the empty string for no evidence."""
-    blocks = outline_blocks(evidence)
+    blocks = outline_blocks(evidence, marked=marked)
     return outline_rules([evidence]) + "\n" + _BLOCK.join(blocks) if any(blocks) else ""
 
 
@@ -66,10 +66,16 @@ def outline_rules(evidences: Sequence[Evidence], *, alternating: bool = True) ->
     return " ".join(sentences)
 
 
-def outline_blocks(evidence: Evidence) -> list[str]:
+def outline_blocks(evidence: Evidence, *, marked: bool = False) -> list[str]:
     """Facts and verbatim lines by turns, facts first (maybe none), in reading order.
 
-    A head stands where its first edge is said, with all its statements; a quote stands in its own place.
+    A head stands where its first edge is said, with all its statements; a quote stands in its own place, the quotes of
+    two documents in two blocks.
+
+    Args:
+        evidence: Neutral evidence.
+        marked: Begin each line of facts and quotes with `[n]`, the host documents that say it, counted from 1. Marked
+            lines are for reading; `decode_outline` takes a mark for a part of the line.
     """
     opening: list[str] = []
     for key, runs in (("#q", evidence.questions), ("#a", evidence.answers)):
@@ -78,26 +84,41 @@ def outline_blocks(evidence: Evidence) -> list[str]:
     if opening and (evidence.facts or evidence.quotes):
         opening.append("#f")
     blocks: list[list[str]] = [opening]
-    for is_quote, line in _in_reading_order(evidence):
+    quoted: tuple[int, ...] = ()
+    for is_quote, line, ranks in _in_reading_order(evidence):
+        if is_quote and len(blocks) % 2 == 0 and ranks != quoted:
+            blocks.append([])  # no facts between quotes of two documents, so a heading stays with its own
         if is_quote != (len(blocks) % 2 == 0):
             blocks.append([])
-        blocks[-1].append(line)
+        quoted = ranks if is_quote else ()
+        blocks[-1].append(f"{mark(ranks)}{line}" if marked else line)
     return ["\n".join(block) for block in blocks]
 
 
-def _in_reading_order(evidence: Evidence) -> Iterator[tuple[bool, str]]:
-    """(is it a quote, line) by turns."""
+def mark(ranks: Iterable[int]) -> str:
+    """`[1] ` or `[1,3] ` for host documents 0 or 0 and 2."""
+    numbers = ",".join(str(rank + 1) for rank in sorted(set(ranks)))
+    return f"[{numbers}] " if numbers else ""
+
+
+def _in_reading_order(evidence: Evidence) -> Iterator[tuple[bool, str, tuple[int, ...]]]:
+    """(is it a quote, line, the host documents that say it), facts and quotes as they were said."""
     first_edge: dict[tuple[str, int], int] = {}
-    edges = ((triple, run) for run, triples in enumerate(evidence.facts) for triple in triples)
-    for number, (triple, run) in enumerate(edges):
-        first_edge.setdefault(_group_of(triple.head, run), number)
+    ranks: dict[tuple[str, int], list[int]] = {}
+    number = 0
+    for run, triples in enumerate(evidence.facts):
+        for place, triple in enumerate(triples):
+            group = _group_of(triple.head, run)
+            first_edge.setdefault(group, number)
+            ranks.setdefault(group, []).extend(evidence.fact_ranks[run][place] if evidence.fact_ranks else ())
+            number += 1
     pending = deque(evidence.quotes)
-    for line, first in zip(_grouped(evidence.facts), first_edge.values(), strict=True):
+    for line, (group, first) in zip(_grouped(evidence.facts), first_edge.items(), strict=True):
         while pending and pending[0].after <= first:
-            yield True, pending.popleft().text
-        yield False, _line(line)
+            yield True, pending[0].text, (pending.popleft().rank,)
+        yield False, _line(line), tuple(ranks[group])
     for quote in pending:
-        yield True, quote.text
+        yield True, quote.text, (quote.rank,)
 
 
 def _grouped(runs: Iterable[Run]) -> tuple[OutlineLine, ...]:
