@@ -104,7 +104,16 @@ def test_the_readme_names_the_commands_ci_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/payload.md", "docs/langchain.md", "docs/architecture.md", "docs/cli.md"]
+    "name",
+    [
+        "README.md",
+        "docs/payload.md",
+        "docs/langchain.md",
+        "docs/architecture.md",
+        "docs/cli.md",
+        "docs/llama_index.md",
+        "docs/operations.md",
+    ],
 )
 def test_links_point_somewhere(name: str) -> None:
     """Every relative link of the documentation exists."""

@@ -13,6 +13,7 @@ from apl import APLConfig, AutoPrunedLayer, Chunk, Scope, Turn
 from apl.counters import COUNTED
 from apl.errors import ConfigError, InputError
 from apl.read.payload import decode
+from apl.read.placement import place
 from apl.symbols import IndexReport
 from apl.testing import ScriptedExtractor, WordCounter
 from apl.write.learning import Learner
@@ -115,6 +116,7 @@ def test_shadow_sends_the_host_and_keeps_what_would_have_gone_out(wordy_layer: O
     assert turn.shadow is not None
     assert (turn.shadow.form, turn.shadow.shadow) == ("outline", None)
     assert turn.shadow.tokens < turn.host_tokens
+    assert [placed.text for placed in place(turn, len(CHUNKS))] == [None] * len(CHUNKS)
 
 
 # --- time

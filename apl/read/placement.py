@@ -45,12 +45,13 @@ def joined(parts: Sequence[Part]) -> str:
 def place(turn: Turn, documents: int) -> tuple[Placed, ...]:
     """Which host documents are handed on, and with which text.
 
-    The host's own text passes as the host's own documents, untouched; only `single` joins them into one.
+    The host's own text passes as the host's own documents, untouched; only `single` joins them into one, but not in
+    shadow mode, where nothing may differ from the host alone.
 
     Args:
         turn: A turn that was compressed from these documents with the layout to be used.
         documents: How many documents the host returned.
     """
-    if turn.form == "host_text" and turn.layout != "single":
+    if turn.form == "host_text" and (turn.layout != "single" or turn.shadow is not None):
         return tuple(Placed(rank, None) for rank in range(documents))
     return tuple(Placed(part.rank, part.text) for part in turn.parts)

@@ -98,6 +98,25 @@ class Codebook:
         logger.info("deleted %d documents, %d chunks, %d edges", report.documents, report.chunks, report.edges)
         return report
 
+    @property
+    def location(self) -> str:
+        """The path of the store's file."""
+        return str(self._store.path)
+
+    def documents(self) -> dict[str, dict[str, str]]:
+        """The content hash of every stored chunk, by document id and chunk id, in the documents' order."""
+        documents, chunks = schema.documents, schema.chunks
+        query = (
+            select(documents.c.key, chunks.c.key, chunks.c.content_hash)
+            .join(chunks, chunks.c.document_id == documents.c.id)
+            .order_by(documents.c.key, chunks.c.position)
+        )
+        stored: dict[str, dict[str, str]] = {}
+        with self._store.reading() as connection:
+            for document, chunk, content_hash in connection.execute(query):
+                stored.setdefault(document, {})[chunk] = content_hash
+        return stored
+
     # --- for the write room -------------------------------------------------------------------------------------------
 
     def find(self, keys: Sequence[str]) -> Mapping[str, StoredChunk]:

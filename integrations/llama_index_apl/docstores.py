@@ -11,7 +11,6 @@ from llama_index.core.storage.docstore import BaseDocumentStore
 
 from apl.errors import InputError
 from apl.layer import AutoPrunedLayer
-from apl.state import schema
 from apl.symbols import Chunk, IndexReport
 from apl.text import content_hash
 from llama_index_apl.nodes import chunk_of, chunks_of
@@ -61,7 +60,7 @@ def bring_in_step(layer: AutoPrunedLayer, content: DocstoreContent, *, delete_mi
 
     A document with a chunk that is gone is deleted and indexed again: in between its texts pass as they are.
     """
-    stored = _stored_documents(layer)
+    stored = layer.codebook.documents()
     changed = [
         document
         for document, chunks in content.chunks.items()
@@ -83,19 +82,3 @@ def _document_of(chunk: Chunk) -> str:
 
 def _ids(chunks: Sequence[Chunk]) -> set[str]:
     return {chunk.id for chunk in chunks if chunk.id is not None}
-
-
-def _stored_documents(layer: AutoPrunedLayer) -> dict[str, dict[str, str]]:
-    """The content hashes of all stored chunks, by document and chunk id."""
-    documents, chunks = schema.documents, schema.chunks
-    query = (
-        chunks.join(documents, documents.c.id == chunks.c.document_id)
-        .select()
-        .with_only_columns(documents.c.key, chunks.c.key, chunks.c.content_hash)
-        .order_by(documents.c.id, chunks.c.position)
-    )
-    stored: dict[str, dict[str, str]] = {}
-    with layer.codebook._store.reading() as connection:
-        for document, chunk, known_hash in connection.execute(query):
-            stored.setdefault(document, {})[chunk] = known_hash
-    return stored

@@ -126,7 +126,7 @@ class HoldsLayer(BaseComponent):
     def _codebook_of(self, layer: Any) -> str:
         """The path of the store: two codebooks do not share the entries of an ingestion cache."""
         try:
-            return str(self.opened_layer.codebook._store.path)
+            return self.opened_layer.codebook.location
         except Exception:
             logger.debug("the layer could not be opened to be named", exc_info=True)
             return str(getattr(layer, "__qualname__", type(layer).__qualname__))
