@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from apl.symbols import Sentence, SentenceKind, Triple
 
@@ -214,6 +215,7 @@ def _strictly_said(
     return sum((content_words(name, lemmas) for name in names), Counter[str]())
 
 
+@lru_cache(maxsize=16_384)
 def is_specific(name: str) -> bool:
     """True when a name can be held to mean the same in every text, as far as its letters tell.
 

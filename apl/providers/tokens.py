@@ -33,7 +33,7 @@ class TiktokenCounter:
 
     def count(self, text: str) -> int:
         """Tokens of exactly this text."""
-        return len(self._encoding.encode(text, disallowed_special=()))
+        return len(self._encoding.encode_ordinary(text))
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text."""

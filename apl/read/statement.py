@@ -146,9 +146,7 @@ def _say_symbolic(draft: _Draft, chunk: HostChunk, chosen: set[tuple[int, int]])
 
 def _say_units(draft: _Draft, chunk: HostChunk, chosen: set[tuple[int, int]], mode: Mode) -> None:
     units = [unit for unit in chunk.units if (unit.rank, unit.sentence.position) in chosen]
-    heads = {
-        normal_form(triple.head) for unit in units if mode == "guarded" and unit.carried for triple in unit.triples
-    }
+    heads = {triple.head for unit in units if mode == "guarded" and unit.carried for triple in unit.triples}
     open_quote: list[Unit] = []
     for unit in units:
         outcome, reason = _fate(unit, heads, mode)
@@ -177,7 +175,7 @@ def _fate(unit: Unit, heads: set[str], mode: Mode) -> tuple[Outcome, str]:
         return "quote", "verbatim costs less here, or text mode was asked for"
     if unit.carried and unit.triples:
         return "edges", "its edges carry all its content words"
-    if unit.sentence.kind == "title" and normal_form(unit.sentence.text) in heads:
+    if unit.sentence.kind == "title" and heads and normal_form(unit.sentence.text) in map(normal_form, heads):
         return "edges", "the heading is a head among the chunk's edges"
     return "quote", "its edges would lose words" if unit.triples else "it has no edges"
 
@@ -190,7 +188,7 @@ def _continues(text: str, previous: Unit, unit: Unit) -> bool:
 
 def _say_quote(draft: _Draft, chunk: HostChunk, units: Sequence[Unit]) -> None:
     text = chunk.text[units[0].sentence.start : units[-1].sentence.end]
-    if all(unit.sentence.kind in ("prose", "list", "title") for unit in units):
+    if "\n" in text and all(unit.sentence.kind in ("prose", "list", "title") for unit in units):
         text = _SOFT_BREAK.sub(" ", text)
     draft.say_quote(text, chunk)
 

@@ -143,7 +143,7 @@ def _statement(relation: str, tails: list[str]) -> tuple[str, ...]:
 
 
 def _joined(relation: str, tail: str) -> str:
-    return f"{relation} {tail}".strip()
+    return f"{relation} {tail}" if relation and tail else relation or tail
 
 
 def _line(line: OutlineLine) -> str:
