@@ -42,7 +42,7 @@ class CompressOptions:
 
 
 class AutoPrunedLayer:
-    """Wraps a retriever's chunks into the smallest payload that still holds the answer (paper 3.8, `spec 6`).
+    """Wraps a retriever's chunks into the smallest payload that still holds the answer (paper 3.8).
 
     Made by `open`; usable from many threads; a context manager.
 

@@ -1,6 +1,6 @@
 """Names, content words and the coverage guard: pure functions on strings, used everywhere.
 
-Sources: normal form `spec 1`; coverage guard `spec 5`; content words are any word outside one frozen stop list, every
+Sources: normal form and coverage guard are apl's own; content words are any word outside one frozen stop list, every
 number, date, negation, symbol and piece of code.
 """
 
@@ -180,7 +180,7 @@ def _is_number(token: str) -> bool:
 
 
 def is_carried(sentence: str, triples: Iterable[Triple], lemmas: Mapping[str, str] | None = None) -> bool:
-    """The coverage guard: True when these edges of the sentence carry all its content words (`spec 5`).
+    """The coverage guard: True when these edges of the sentence carry all its content words.
 
     Every content word has to be said as often as the sentence says it, an edge's head being said once however many
     statements it has; a number or negation counts only from an edge that says nothing the sentence does not, and once

@@ -1,4 +1,4 @@
-"""Host chunks to units: what the codebook knows of each chunk, sentence by sentence (`spec 6`)."""
+"""Host chunks to units: what the codebook knows of each chunk, sentence by sentence (paper 3.8)."""
 
 from __future__ import annotations
 

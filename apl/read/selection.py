@@ -1,4 +1,4 @@
-"""Which units go out, best first, when a budget forces a choice: cosine plus idf-weighted word overlap (`spec 5`)."""
+"""Which units go out, best first, when a budget forces a choice: cosine plus idf-weighted word overlap."""
 
 from __future__ import annotations
 

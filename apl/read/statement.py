@@ -1,4 +1,4 @@
-"""Chosen units to evidence: which go out as edges, which as quotes, and why (`spec 5`, coverage guard)."""
+"""Chosen units to evidence: which go out as edges, which as quotes, and why (the coverage guard)."""
 
 from __future__ import annotations
 

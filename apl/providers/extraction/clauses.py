@@ -1,6 +1,6 @@
 """The dependency rules: one parsed sentence to its triples. Tokens are spaCy's and have no types.
 
-The aim is coverage (`spec 5`): the edges of a sentence together say all of it, so that they can stand in its place.
+The aim is coverage: the edges of a sentence together say all of it, so that they can stand in its place.
 A main clause is read as a subject, a verb group and the rest of its words in their order; what only the parser knows
 stays verbatim in the tail, so that a wrong parse rarely becomes a wrong statement. Where a rule is unsure it emits
 nothing, and the sentence goes out as a quote.

@@ -1,4 +1,4 @@
-"""Triples by dependency rules over a spaCy pipeline: the offline default (`spec 1`)."""
+"""Triples by dependency rules over a spaCy pipeline: the offline default (paper 3.3)."""
 
 from __future__ import annotations
 
