@@ -81,9 +81,8 @@ class APLConfig(_Section):
     """Upper bound as a share of the host's tokens for calls that name no budget; None: no bound but the host's text."""
 
     on_unknown: Literal["pass", "learn"] = "pass"
-    """Chunks the codebook does not know pass as text (paper 3.8 indexes them all before); with `learn` they are also
-    indexed in the background
-    (docs/operations.md), unless the store is read-only."""
+    """Chunks the codebook does not know pass as text; with `learn` they are also indexed in the background, unless the
+    store is read-only (docs/operations.md)."""
 
     learn_queue: Annotated[int, Field(ge=1)] = 1024
     """Chunks that may wait to be learned; what does not fit is met again. A choice of this project."""

