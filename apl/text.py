@@ -102,6 +102,8 @@ _TOKEN = re.compile(
     rf"|(?P<word>(?:(?![{_CJK}])\w)+)"
     r"|(?P<symbol>[^\w\s])"
 )
+_CJK_GAP = re.compile(rf"(?<=[{_CJK}])\s+(?=[{_CJK}])")
+_CJK_PAIR = re.compile(rf"(?=([{_CJK}]{{2}}))")
 _SYMBOLS = frozenset("#@&*%\\_°‰§")
 _LONE_MINUS = re.compile(r"(?<=\s)[-−](?=\s\d)")
 _CODE_PIECE = re.compile(r"[_/\\\[\]{}<>=!|&*+~^@#]|\(\)|^--?\w|->|\w\.[^\W\d]")
@@ -130,7 +132,7 @@ def words(text: str) -> list[str]:
                 found.append("-")
             elif shown in _SYMBOLS or unicodedata.category(shown)[0] in "SM":
                 found.append(shown)
-        elif kind == "word" and shown in ("t", "T") and text[: match.start()][-2:].casefold() == "n'":
+        elif kind == "word" and shown in ("t", "T") and text[max(0, match.start() - 2) : match.start()] in ("n'", "N'"):
             _undo_contraction(found)
         elif (after_number and len(shown) <= _MAX_UNIT_CHARS) or _is_capital_stop_word(shown, bool(found)):
             found.append(shown)
@@ -171,8 +173,7 @@ def _code_pieces(text: str) -> set[str]:
 
 def _cjk_pairs(text: str) -> set[str]:
     """Neighbours in scripts without spaces: their order is their grammar."""
-    joined = re.sub(rf"(?<=[{_CJK}])\s+(?=[{_CJK}])", "", text)
-    return {joined[n : n + 2] for n in range(len(joined) - 1) if re.fullmatch(rf"[{_CJK}]{{2}}", joined[n : n + 2])}
+    return set(_CJK_PAIR.findall(_CJK_GAP.sub("", text)))
 
 
 def _is_number(token: str) -> bool:

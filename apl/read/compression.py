@@ -119,7 +119,7 @@ class Compression:
             citations=citations_of_texts(self._host),
             decisions=pass_through(self._host, "an error inside apl"),
             sources=tuple((chunk.chunk_id, chunk.content_hash) for chunk in self._host if chunk.text.strip()),
-            counters={"chunks": len(self.chunks), "errors": 1},
+            counters={**dict.fromkeys(_COUNTED, 0), "chunks": len(self.chunks), "errors": 1},
             timings=dict(self._timings),
             scope=self.scope,
             error=f"{type(error).__name__}: {error}",
