@@ -97,7 +97,7 @@ class APLConfig(_Section):
     """`[n]` before every line: it says what the host's n-th document says. Outline and quotes only."""
 
     cached_passages: Annotated[int, Field(ge=0)] = 4096
-    """Decoded passages this process keeps, some 10 KB each. A choice of this project."""
+    """Decoded passages this process keeps. A choice of this project."""
 
     on_error: Literal["host", "raise"] = "host"
     """What a fault inside the layer does: hand the host's text on with a warning (docs/operations.md), or raise."""

@@ -304,3 +304,55 @@ def test_per_document_parts_stand_in_their_own_documents(open_layer: Open) -> No
     kept = layer.compress("Where?", chunks, layout="per_document", keep_empty=True)
     assert [part.text == "" for part in kept.parts] == [False, True, False]
     assert kept.tokens == WordCounter().count(kept.text)
+
+
+def test_lines_that_mean_something_stay_lines(open_layer: Open) -> None:
+    """A soft line break in prose becomes a space; a table of short lines keeps its rows and its columns."""
+    layer = open_layer(extractor=None, config=APLConfig(mode="text", on_error="raise"), tokenizer=len)
+    wrapped = "The price of the acquisition was never published by\neither of the two companies, as it is said."
+    table = "Name   Age   City\nAnna   12    Bonn\nBen    13    Rome 5\n7 Cora   14 Oslo"
+    layer.index([Chunk(wrapped, id="wrapped"), Chunk(table, id="table")])
+    turn = layer.compress("Who?", ["wrapped", "table", "wrapped", "table"])
+    assert turn.form == "quotes"
+    assert wrapped.replace("\n", " ") in turn.text
+    assert table.replace("\n", "\\n") in turn.text or all(row in turn.text.split("\n") for row in table.split("\n"))
+
+
+def test_every_said_edge_has_its_own_citation(open_layer: Open) -> None:
+    """`film` may be another film in each chunk: said in each, cited by each, in reading order."""
+    triple = ("film", "nominated for", "Oscar")
+    text = "The film {} is what it is and was and has been, and it was nominated for the Oscar which it is and was."
+    chunks = [Chunk(text.format(""), id="a"), Chunk(text.format("that"), id="b")]
+    layer = open_layer(
+        extractor=ScriptedExtractor({"a": [triple], "b": [triple]}), config=APLConfig(forms=("outline",))
+    )
+    layer.index(chunks)
+    turn = layer.compress("Which?", chunks)
+    edges = [citation for citation in turn.citations if citation.kind == "edge"]
+    assert len(edges) == sum(len(run) for run in turn.evidence.facts) == 2
+    assert [citation.chunk_ids for citation in edges] == [("a",), ("b",)]
+
+
+def test_sources_are_the_chunks_something_was_said_of(layer: AutoPrunedLayer, story: Sequence[Chunk]) -> None:
+    """An answer is given from what was sent, not from what a budget left out."""
+    turn = layer.compress("Is DeltaPay subject to the EU Digital Services Act?", story, budget_tokens=12)
+    said = {decision.chunk_id for decision in turn.explain() if decision.outcome != "dropped"}
+    assert {chunk_id for chunk_id, _ in turn.sources} == said
+    assert len(said) < len(story)
+
+
+def test_a_budget_holds_over_many_emptied_documents(open_layer: Open) -> None:
+    """Where the separators of emptied documents alone cost more than the budget, one document goes on."""
+    layer = open_layer(tokenizer=len)
+    chunks = [Chunk(f"Sentence number {number} is here.", id=f"c{number}") for number in range(60)]
+    layer.index(chunks)
+    turn = layer.compress("Which?", chunks, budget_tokens=1, layout="spread")
+    assert (turn.tokens, turn.form, len(turn.parts)) == (0, "empty", 1)
+
+
+def test_another_extractor_reads_again(open_layer: Open) -> None:
+    """Edges come when an extractor comes; without one, what is stored stays."""
+    assert open_layer(extractor=None).index([LONG]).triples == 0
+    assert open_layer(extractor=ScriptedExtractor(LONG_TRIPLES)).index([LONG]).replaced == 1
+    assert open_layer(extractor=None).index([LONG]).unchanged == 1
+    assert open_layer().codebook.stats().edges == 2

@@ -330,3 +330,22 @@ def test_an_endless_sentence_is_cut() -> None:
     pieces = split_sentences(text)
     assert max(len(piece.text) for piece in pieces) <= 1200
     assert "".join(piece.text for piece in pieces).replace(" ", "") == "word" * 5000
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [("=====", "rule"), ("|---|:--|", "rule"), ("... --- ...", "prose"), ("...", "prose")],
+)
+def test_only_one_mark_again_and_again_is_an_ornament(line: str, kind: str) -> None:
+    """Underlines and table separators are; Morse code and an ellipsis say something."""
+    units = split_sentences(f"The distress call is sent like this.\n\n{line}\n")
+    assert {unit.kind for unit in units[1:]} == {kind}
+    assert " ".join(unit.text for unit in units[1:]) == line
+
+
+@pytest.mark.parametrize("text", ["f(x," * 10_000, "a(" * 20_000, "sect. " * 4_000])
+def test_long_lines_are_split_in_time(text: str) -> None:
+    """A minified line or endless abbreviations are units of bounded length, and nothing of them is lost."""
+    units = split_sentences(text)
+    assert "".join(unit.text for unit in units).replace(" ", "") == text.replace(" ", "")
+    assert max(len(unit.text) for unit in units) <= 1200
