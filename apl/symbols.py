@@ -86,12 +86,16 @@ class Extraction:
     """What an extractor read in one passage, in order of extraction.
 
     `lemmas` maps casefolded words to lemmas where a pipeline gives them; the coverage guard compares by lemma then.
-    `malformed` counts the lines or triples that had to be dropped.
+    `malformed` counts the lines or triples that had to be dropped, `unsupported` those that say what the passage does
+    not. `short` gives by sentence position a shorter way of quoting the sentence; it is used only where it keeps every
+    content word.
     """
 
     triples: tuple[ExtractedTriple, ...] = ()
     lemmas: Mapping[str, str] = field(default_factory=dict)
     malformed: int = 0
+    unsupported: int = 0
+    short: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,7 @@ class IndexReport:
     carried_sentences: int = 0
     triples: int = 0
     malformed_triples: int = 0
+    unsupported_triples: int = 0
     tokens: int = 0
     seconds: float = 0.0
     errors: tuple[ChunkError, ...] = ()

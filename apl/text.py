@@ -203,6 +203,15 @@ def is_carried(sentence: str, triples: Iterable[Triple], lemmas: Mapping[str, st
     return _code_pieces(sentence) <= _code_pieces(said) and _cjk_pairs(sentence) <= pairs
 
 
+def keeps_content(sentence: str, short: str, lemmas: Mapping[str, str] | None = None) -> bool:
+    """True when a shorter quote holds the sentence's content words, no others, and its code as it stands."""
+    return (
+        content_words(sentence, lemmas) == content_words(short, lemmas)
+        and _code_pieces(sentence) == _code_pieces(short)
+        and _cjk_pairs(sentence) == _cjk_pairs(short)
+    )
+
+
 def _strictly_said(
     triples: Sequence[Triple], needed: Mapping[str, int], lemmas: Mapping[str, str] | None
 ) -> Counter[str]:

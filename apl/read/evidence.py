@@ -19,7 +19,8 @@ from apl.text import content_hash
 class Unit:
     """A sentence of a host chunk, with the edges that occur in it.
 
-    `vector` is None for a chunk the codebook does not know; `rank` is the chunk's place in the host's list.
+    `vector` is None for a chunk the codebook does not know; `rank` is the chunk's place in the host's list; `short` is
+    a shorter quote without loss, where there is one.
     """
 
     rank: int
@@ -30,6 +31,7 @@ class Unit:
     carried: bool
     triples: tuple[Triple, ...]
     vector: NDArray[np.float32] | None
+    short: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,4 +111,6 @@ def _units(
         return
     vectors: Sequence[NDArray[np.float32] | None] = list(passage.vectors) or [None] * len(passage.sentences)
     for stored, vector in zip(passage.sentences, vectors, strict=True):
-        yield Unit(rank, chunk_id, document_id, state, stored.sentence, stored.carried, stored.triples, vector)
+        yield Unit(
+            rank, chunk_id, document_id, state, stored.sentence, stored.carried, stored.triples, vector, stored.short
+        )

@@ -157,16 +157,18 @@ def _load_sentences(
     """Sentences and vector blobs by chunk row, in order."""
     table = schema.sentences
     columns = (table.c.chunk_id, table.c.id, table.c.position, table.c.start, table.c.end, table.c.kind)
-    query = select(*columns, table.c.carried, table.c.vector).order_by(table.c.chunk_id, table.c.position)
+    query = select(*columns, table.c.carried, table.c.short, table.c.vector).order_by(
+        table.c.chunk_id, table.c.position
+    )
     sentences: dict[int, list[StoredSentence]] = {}
     blobs: dict[int, list[bytes]] = {}
     for batch in batches(list(texts)):
-        for chunk_id, row_id, position, start, end, kind, carried, vector in connection.execute(
+        for chunk_id, row_id, position, start, end, kind, carried, short, vector in connection.execute(
             query.where(table.c.chunk_id.in_(batch))
         ):
             span = _sentence(texts[chunk_id], position, start, end, kind)
             sentences.setdefault(chunk_id, []).append(
-                StoredSentence(span, bool(carried), tuple(dict.fromkeys(said.get(row_id, ()))))
+                StoredSentence(span, bool(carried), tuple(dict.fromkeys(said.get(row_id, ()))), short)
             )
             blobs.setdefault(chunk_id, []).append(vector)
     return sentences, blobs

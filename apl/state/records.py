@@ -12,11 +12,12 @@ from apl.symbols import Sentence, Triple
 
 @dataclass(frozen=True, slots=True)
 class NewSentence:
-    """A sentence to store: its span, whether its own edges carry it, and its float16 vector."""
+    """A sentence to store: its span, whether its own edges carry it, its float16 vector, and a shorter quote of it."""
 
     sentence: Sentence
     carried: bool
     vector: bytes
+    short: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class StoredSentence:
     sentence: Sentence
     carried: bool
     triples: tuple[Triple, ...]
+    short: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

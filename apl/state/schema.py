@@ -18,7 +18,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Grows with every change of the tables below."""
 
 STORE_FORMAT = "apl-codebook"
@@ -65,10 +65,11 @@ sentences = Table(
     Column("end", Integer, nullable=False),
     Column("kind", String(8), nullable=False),
     Column("carried", Boolean, nullable=False),
+    Column("short", Text),
     Column("vector", LargeBinary),
     UniqueConstraint("chunk_id", "position"),
 )
-"""`carried`: the sentence's own edges pass the coverage guard."""
+"""`carried`: the sentence's own edges pass the coverage guard; `short`: a quote without words that carry nothing."""
 
 entities = Table(
     "entities",

@@ -179,6 +179,7 @@ def _insert_sentences(connection: Connection, chunk: NewChunk, chunk_id: int) ->
             "end": new.sentence.end,
             "kind": new.sentence.kind,
             "carried": new.carried,
+            "short": new.short,
             "vector": new.vector,
         }
         for new in chunk.sentences

@@ -22,10 +22,11 @@ from apl.errors import ConfigError, EmbeddingError, ExtractionError, MissingDepe
 from apl.protocols import Embedder, TokenCounter, TripleExtractor, Vectors
 from apl.sentences import split_sentences
 from apl.state.codebook import Codebook
-from apl.state.records import NewChunk, NewOccurrence, NewSentence, StoredChunk
+from apl.state.records import NewChunk, NewSentence, StoredChunk
 from apl.state.vectors import to_bytes
-from apl.symbols import Chunk, ChunkError, ExtractedTriple, Extraction, IndexReport, Passage, Sentence, Triple
-from apl.text import align_words, content_hash, is_carried, is_encodable, is_pronoun, words
+from apl.symbols import Chunk, ChunkError, Extraction, IndexReport, Passage
+from apl.text import content_hash, is_encodable
+from apl.write.alignment import align_passage
 
 logger = logging.getLogger(__name__)
 
@@ -212,25 +213,16 @@ class Ingestion:
     def _row(self, item: _Prepared, tally: Counter[str]) -> NewChunk:
         assert item.passage is not None  # noqa: S101 - an item without error was split
         assert item.vectors is not None  # noqa: S101 - and embedded
-        sentences = item.passage.sentences
-        occurrences, dropped = _aligned(item.extraction, sentences)
-        blobs = to_bytes(item.vectors)
-        said: dict[int | None, list[Triple]] = {}
-        for occurrence in occurrences:
-            said.setdefault(occurrence.sentence, []).append(occurrence.triple)
+        aligned = align_passage(item.passage, item.extraction)
         rows = tuple(
-            NewSentence(
-                sentence,
-                sentence.kind == "rule"
-                or is_carried(sentence.text, said.get(sentence.position, ()), item.extraction.lemmas),
-                blob,
-            )
-            for sentence, blob in zip(sentences, blobs, strict=True)
+            NewSentence(said.sentence, said.carried, blob, said.short)
+            for said, blob in zip(aligned.sentences, to_bytes(item.vectors), strict=True)
         )
         tally["sentences"] += len(rows)
         tally["carried_sentences"] += sum(row.carried for row in rows)
-        tally["triples"] += len(occurrences)
-        tally["malformed_triples"] += item.extraction.malformed + dropped
+        tally["triples"] += len(aligned.occurrences)
+        tally["malformed_triples"] += aligned.malformed
+        tally["unsupported_triples"] += item.extraction.unsupported
         tally["tokens"] += item.tokens
         return NewChunk(
             key=item.key,
@@ -240,36 +232,9 @@ class Ingestion:
             content_hash=item.content_hash,
             tokens=item.tokens,
             sentences=rows,
-            occurrences=tuple(occurrences),
+            occurrences=aligned.occurrences,
             extractor=self._extractor.name if self._extractor else "none",
         )
-
-
-def _aligned(extraction: Extraction, sentences: Sequence[Sentence]) -> tuple[list[NewOccurrence], int]:
-    """The usable triples, each with its sentence, and how many were not usable."""
-    known = [(sentence.position, sentence.kind, frozenset(words(sentence.text))) for sentence in sentences]
-    occurrences: dict[NewOccurrence, None] = {}
-    dropped = 0
-    for extracted in extraction.triples:
-        triple = extracted.triple
-        if not _is_usable(triple):
-            dropped += 1
-            continue
-        position = _given_sentence(extracted, len(sentences))
-        occurrences.setdefault(NewOccurrence(triple, align_words(triple, known) if position is None else position))
-    return list(occurrences), dropped
-
-
-def _is_usable(triple: Triple) -> bool:
-    """Three names with something in them, neither end a pronoun (a pronoun is never an entity)."""
-    parts = (triple.head, triple.relation, triple.tail)
-    named = all(isinstance(part, str) and part.strip() and is_encodable(part) for part in parts)
-    return named and not is_pronoun(triple.head) and not is_pronoun(triple.tail)
-
-
-def _given_sentence(extracted: ExtractedTriple, count: int) -> int | None:
-    given = extracted.sentence
-    return given if given is not None and 0 <= given < count else None
 
 
 def _key_of(chunk: Chunk) -> str:

@@ -163,7 +163,7 @@ def test_stats_count_rows_and_name_what_the_store_was_built_with(codebook: Codeb
     assert (stats.documents, stats.chunks, stats.sentences, stats.carried_sentences) == (1, 2, 3, 3)
     assert (stats.entities, stats.relations, stats.edges, stats.occurrences) == (4, 2, 2, 3)
     assert (stats.runs, stats.links, stats.turns) == (2, 0, 0)
-    assert (stats.embedder, stats.tokenizer, stats.schema_version) == ("hash-8", "words", 1)
+    assert (stats.embedder, stats.tokenizer, stats.schema_version) == ("hash-8", "words", 2)
 
 
 # --- delete -----------------------------------------------------------------------------------------------------------

@@ -38,6 +38,13 @@ class SpacyExtractor:
         self._lock = threading.Lock()
         self._language: Any = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a worker process needs; a pipeline that was named is loaded there again."""
+        return {"pipeline": self._pipeline, "batch_size": self._batch_size}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
     @property
     def name(self) -> str:
         """`spacy:` and the pipeline's package name, e.g. `spacy:en_core_web_sm`."""
