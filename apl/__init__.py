@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from apl.config import APLConfig
 from apl.errors import APLError
-from apl.symbols import Chunk, IndexReport, Scope, Turn, Verdict
+from apl.reports import IndexReport
+from apl.symbols import Chunk, Scope, Turn, Verdict
 
 if TYPE_CHECKING:
     from apl.layer import AutoPrunedLayer

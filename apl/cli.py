@@ -8,29 +8,51 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
 
 from apl import __version__
 from apl.config import APLConfig, IndexingConfig, Mode
-from apl.console import print_exactly, print_json, print_table, say, say_errors, say_turn, turn_as_dict
-from apl.errors import APLError, InputError, MissingDependency, TokenizerError
-from apl.symbols import Chunk, ChunkError, Layout
+from apl.console import flattened, print_exactly, print_json, print_table, say, say_errors, say_turn, turn_as_dict
+from apl.errors import APLError, InputError
+from apl.parts import (
+    BatchSizeOption,
+    ChunkCharsOption,
+    DryRunOption,
+    ExtractorName,
+    ExtractorOption,
+    ExtractorOptions,
+    LLMCacheOption,
+    LLMConcurrencyOption,
+    LLMModelOption,
+    LLMPricesOption,
+    LLMRateOption,
+    LLMURLOption,
+    PipelineOption,
+    ProgressOption,
+    RebelModelOption,
+    ReextractOption,
+    TriplesOption,
+    WorkersOption,
+    combined,
+    make_counter,
+    make_embedder,
+    make_extractor,
+)
+from apl.reports import ChunkError
+from apl.symbols import Chunk, Layout
 
 if TYPE_CHECKING:
-    from apl.protocols import Embedder, TokenCounter, TripleExtractor
     from apl.sources import Corpus
 
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
-
-ExtractorKind = Literal["spacy", "precomputed", "none"]
-"""Where facts come from."""
 
 
 class FormName(StrEnum):
@@ -116,23 +138,23 @@ def index(
         typer.Argument(metavar="SOURCE", help="Folders of .txt and .md files, such files, or .jsonl[.gz] files."),
     ],
     embedder: EmbedderOption = DEFAULT_EMBEDDER,
-    extractor: Annotated[
-        ExtractorKind, typer.Option(help="Where the facts come from: a spaCy pipeline, a file, or nowhere.")
-    ] = "spacy",
-    pipeline: Annotated[
-        str | None, typer.Option(help="spaCy pipeline: an installed package or a path. Default: en_core_web_sm.")
-    ] = None,
-    triples: Annotated[
-        Path | None, typer.Option(help="JSONL file of facts by passage id, for --extractor precomputed.")
-    ] = None,
+    extractor: ExtractorOption = None,
+    pipeline: PipelineOption = None,
+    triples: TriplesOption = None,
+    rebel_model: RebelModelOption = None,
+    llm_model: LLMModelOption = None,
+    llm_url: LLMURLOption = None,
+    llm_cache: LLMCacheOption = None,
+    llm_prices: LLMPricesOption = None,
+    llm_concurrency: LLMConcurrencyOption = 4,
+    llm_rate: LLMRateOption = None,
     tokenizer: TokenizerOption = "o200k_base",
-    chunk_chars: Annotated[
-        int, typer.Option(min=100, max=100_000, help="How many characters of a file become one passage, at most.")
-    ] = 1200,
-    batch_size: Annotated[int, typer.Option(min=1, max=100_000, help="Passages that are stored together.")] = 128,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count files, passages and tokens; write nothing.")
-    ] = False,
+    chunk_chars: ChunkCharsOption = 1200,
+    batch_size: BatchSizeOption = 128,
+    reextract: ReextractOption = False,
+    workers: WorkersOption = None,
+    progress: ProgressOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Add texts to STORE, or bring it up to date: what has not changed is not read again.
@@ -142,101 +164,69 @@ def index(
     """
     from apl.sources import Corpus, find_files
 
+    kinds = list(extractor or [ExtractorName.SPACY])
+    options = ExtractorOptions(
+        pipeline, triples or (), rebel_model, llm_model, llm_url, llm_cache, llm_prices, llm_concurrency, llm_rate
+    )
+    options.check(kinds)
+    if reextract and kinds == [ExtractorName.NONE]:
+        raise InputError("--reextract needs an extractor, not none")
     files, faults = find_files(sources)
     corpus = Corpus(files, chunk_chars, faults=list(faults))
-    extract = make_extractor(extractor, pipeline, triples)
+    key = _llm_key(kinds, llm_url, needed=not dry_run)
     counter = make_counter(tokenizer)
+    extractors = [make_extractor(kind, options, counter, key) for kind in kinds if kind != ExtractorName.NONE]
+    config = APLConfig(indexing=IndexingConfig(batch_size=batch_size))
     if dry_run:
-        counts = _counted(corpus, counter)
+        from apl.forecast import forecast
+
+        known = None if reextract else store
+        counts = forecast(corpus, counter, extractors, store=known, language=config.indexing.language)
+        counts |= {"failed": corpus.failed, "dry_run": True, "errors": corpus.faults}
     else:
-        counts = _indexed(corpus, store, make_embedder(embedder), extract, counter, batch_size)
+        parts = {"embedder": make_embedder(embedder), "extractor": combined(extractors, counter), "tokenizer": counter}
+        how = {"progress": progress, "reextract": reextract, "workers": workers}
+        counts = _indexed(corpus, store, {**parts, "config": config}, how)
+    _tell_counts({"files": len(files), **counts}, as_json=as_json)
+
+
+def _tell_counts(counts: dict[str, Any], *, as_json: bool) -> None:
+    """Print what was counted, and exit with 1 where something could not be read."""
     errors = cast(list[ChunkError], counts.pop("errors"))
     if as_json:
         print_json({**counts, "errors": [{"where": error.chunk_id, "reason": error.reason} for error in errors]})
     else:
-        print_table(counts)
+        print_table(flattened(counts))
     say_errors(errors)
     if errors:
         raise typer.Exit(1)
 
 
-def make_embedder(name: str) -> Embedder:
-    """The sentence-transformers model of this name or path."""
-    from apl.providers import SentenceTransformerEmbedder
-
-    return SentenceTransformerEmbedder(name)
-
-
-def make_counter(name: str) -> TokenCounter:
-    """Counts by a tiktoken encoding or model, or by the tokenizer.json at a path.
+def _llm_key(kinds: Sequence[ExtractorName], url: str | None, *, needed: bool) -> str | None:
+    """The key of the language model from the environment; OpenAI's own is sent to OpenAI only.
 
     Raises:
-        TokenizerError: There is no such encoding, or the file cannot be loaded.
-        MissingDependency: The package that reads tokenizer.json is not installed.
+        InputError: OpenAI is to be asked without one.
     """
-    from apl.providers import HuggingFaceCounter, as_token_counter
-
-    path = Path(name, "tokenizer.json") if Path(name).is_dir() else Path(name)
-    if path.suffix != ".json":
-        return as_token_counter(name)
-    try:
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        command = "pip install tokenizers"
-        raise MissingDependency(f"{path} is read by the package tokenizers: {command}", command=command) from error
-    try:
-        return HuggingFaceCounter(Tokenizer.from_file(str(path)), name=name)
-    except Exception as error:
-        raise TokenizerError(f"the tokenizer {path} could not be loaded ({error})") from error
+    key = os.environ.get("APL_LLM_API_KEY") or (None if url else os.environ.get("OPENAI_API_KEY"))
+    if needed and not key and not url and ExtractorName.LLM in kinds:
+        raise InputError("no key for OpenAI: set APL_LLM_API_KEY or OPENAI_API_KEY, or give the --llm-url of a server")
+    return key
 
 
-def make_extractor(kind: ExtractorKind, pipeline: str | None, triples: Path | None) -> TripleExtractor | None:
-    """The extractor that was asked for; None where sentences are to be stored without facts.
-
-    Raises:
-        InputError: `pipeline` or `triples` does not belong to the kind, or is missing.
-        ExtractionError: The file of triples cannot be read.
-    """
-    from apl.providers import PrecomputedExtractor, SpacyExtractor
-
-    if pipeline is not None and kind != "spacy":
-        raise InputError(f"--pipeline belongs to --extractor spacy, not {kind}")
-    if (triples is not None) != (kind == "precomputed"):
-        raise InputError("--triples FILE and --extractor precomputed belong together: give both")
-    if kind == "spacy":
-        return SpacyExtractor(pipeline or "en_core_web_sm")
-    return None if triples is None else PrecomputedExtractor(triples)
-
-
-def _counted(corpus: Corpus, counter: TokenCounter) -> dict[str, Any]:
-    """What would be read; the store is not touched."""
-    passages = tokens = 0
-    for chunk in corpus:
-        passages += 1
-        tokens += counter.count(chunk.text)
-    counts = {"files": len(corpus.files), "passages": passages, "tokens": tokens}
-    return {**counts, "failed": len(corpus.faults), "dry_run": True, "errors": corpus.faults}
-
-
-def _indexed(
-    corpus: Corpus,
-    store: str,
-    embedder: Embedder,
-    extractor: TripleExtractor | None,
-    counter: TokenCounter,
-    batch_size: int,
-) -> dict[str, Any]:
+def _indexed(corpus: Corpus, store: str, parts: dict[str, Any], how: dict[str, Any]) -> dict[str, Any]:
     """Index first, then remove the passages that changed files no longer have: no document is ever missing."""
     from apl import AutoPrunedLayer
     from apl.sources import remove_stale
 
-    config = APLConfig(indexing=IndexingConfig(batch_size=batch_size))
-    with AutoPrunedLayer.open(store, embedder=embedder, extractor=extractor, tokenizer=counter, config=config) as layer:
-        report = asdict(layer.index(corpus))
+    with AutoPrunedLayer.open(store, **parts) as layer:
+        report = asdict(layer.index(corpus, **how))
         removed = remove_stale(layer.codebook, corpus.passages)
     errors = [*corpus.faults, *(ChunkError(**error) for error in report.pop("errors"))]
-    counts = {"files": len(corpus.files), "passages": report.pop("chunks"), **report}
-    return {**counts, "removed": removed, "failed": len(errors), "errors": errors}
+    failed = corpus.failed + report.pop("failed")
+    if report["usage"] is None:
+        del report["usage"]
+    return {"passages": report.pop("chunks"), **report, "removed": removed, "failed": failed, "errors": errors}
 
 
 # --- compress ---------------------------------------------------------------------------------------------------------

@@ -49,6 +49,9 @@ class IndexingConfig(_Section):
     max_chunk_chars: Annotated[int, Field(ge=1)] = 2_000_000
     """A longer text is reported as a bad chunk: it is a file, not a passage. A choice of this project."""
 
+    workers: Annotated[int, Field(ge=0)] = 0
+    """Processes that extract while this one embeds and writes; 0 or 1: all in this one (docs/operations.md)."""
+
 
 class SelectionConfig(_Section):
     """Which sentences go out when a budget forces a choice."""
@@ -73,6 +76,10 @@ class APLConfig(_Section):
     forms: tuple[Form, ...] = ("edge_reference", "inline_triple", "outline")
     """What the reader can read; the cheapest wins, ties in this order (paper 3.6). Small readers want
     `("outline",)`."""
+
+    quotes: Literal["shortened", "verbatim"] = "shortened"
+    """`shortened`: a quote leaves out articles, auxiliaries and fillers where the index knows such a way of saying it,
+    which keeps every content word (apl's own); `verbatim`: every quote stands as in the host's text."""
 
     layout: Layout = "spread"
     """How an adapter lays the payload into the host's documents (docs/langchain.md)."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import typer
 
-from apl.symbols import ChunkError, Turn
+from apl.reports import ChunkError
+from apl.symbols import Turn
 
 SHOWN_ERRORS = 5
 
@@ -61,6 +62,17 @@ def print_table(entries: Mapping[str, Any]) -> None:
     for name, value in entries.items():
         table.add_row(name.replace("_", " "), _shown(value))
     Console(markup=False, highlight=False, emoji=False).print(table)
+
+
+def flattened(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries with those of an object in its place, for a table; money is shown to the hundredth of a cent."""
+    flat: dict[str, Any] = {}
+    for name, value in entries.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name} {inner}": f"{v:.4f}" if isinstance(v, float) else v for inner, v in value.items()}
+        else:
+            flat[name] = value
+    return flat
 
 
 def turn_as_dict(turn: Turn, *, explain: bool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -13,6 +13,8 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Self, get_args
 
+from apl import __version__
+from apl.arguments import checked_chunks, checked_iterable, checked_question, checked_scope
 from apl.config import APLConfig
 from apl.counters import Counters
 from apl.errors import ConfigError, InputError, ReadOnlyStoreError
@@ -20,13 +22,15 @@ from apl.protocols import QuestionEmbedder, TokenCounter, TripleExtractor
 from apl.providers.embedding import as_embedder
 from apl.providers.tokens import as_token_counter
 from apl.read.compression import Compression
+from apl.reports import IndexReport, SyncReport
 from apl.state.codebook import Codebook
 from apl.state.engine import Store
 from apl.state.memory import Memory
 from apl.state.passages import Passages
-from apl.symbols import Chunk, ChunkState, IndexReport, Layout, Scope, Turn, Verdict
+from apl.symbols import Chunk, ChunkState, Layout, Scope, Turn, Verdict
 from apl.write.ingestion import Ingestion
 from apl.write.learning import Learner
+from apl.write.syncing import Sync
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +76,7 @@ class AutoPrunedLayer:
         self.counters = Counters()
         self._passages = Passages(store, capacity=config.cached_passages)
         self._learner = Learner(
-            lambda chunks: self.index(chunks, progress=False),
+            lambda chunks: self.index(chunks, progress=False, workers=0),
             capacity=config.learn_queue,
             count=lambda learned, left: self.counters.add({"learned_chunks": learned, "unlearned_chunks": left}),
         )
@@ -137,7 +141,14 @@ class AutoPrunedLayer:
 
     # --- text to state ------------------------------------------------------------------------------------------------
 
-    def index(self, chunks: Iterable[Chunk], *, progress: bool | None = None) -> IndexReport:
+    def index(
+        self,
+        chunks: Iterable[Chunk],
+        *,
+        progress: bool | None = None,
+        reextract: bool = False,
+        workers: int | None = None,
+    ) -> IndexReport:
         """Add chunks to the codebook, or bring changed ones up to date; unchanged ones cost a hash.
 
         A batch is committed as a whole, so an interrupted run is resumed by running it again. A chunk that cannot be
@@ -145,30 +156,73 @@ class AutoPrunedLayer:
 
         Args:
             chunks: Any iterable, read once.
-            progress: Show a bar on stderr; None: on a terminal, for more than one batch.
+            progress: Show on stderr how far it is; None: on a terminal, for more than one batch.
+            reextract: Read all chunks again, also those whose text has not changed; else those that another extractor
+                read are kept, counted and warned of. An interrupted run is resumed by the same call.
+            workers: Processes that extract while this one embeds and writes; default: the config's.
 
         Raises:
-            ConfigError: The layer was opened without an embedder.
-            InputError: `chunks` is no iterable of chunks.
+            ConfigError: The layer was opened without an embedder, or `reextract` is asked of one without an extractor.
+            InputError: `chunks` is no iterable of chunks, or `workers` no number of processes.
             MissingDependency: A model of the extractor or embedder is not installed.
             ReadOnlyStoreError: The store is open for reading.
         """
+        checked_iterable(chunks, "index takes an iterable of Chunk")
+        if reextract and self._extractor is None:
+            raise ConfigError("reextract reads with the layer's extractor: open the layer with extractor=...")
+        ingestion = self._ingestion(workers)
+        return ingestion.run(chunks, batch_size=self.config.indexing.batch_size, progress=progress, reextract=reextract)
+
+    def sync(
+        self,
+        chunks: Iterable[Chunk],
+        *,
+        kept_documents: Container[str] = (),
+        kept_chunks: Container[str] = (),
+        delete_missing: bool = True,
+        dry_run: bool = False,
+    ) -> SyncReport:
+        """Bring the codebook in step with all that a host holds: add what is missing, mend what changed, drop the rest.
+
+        The adapters' `sync` call this with what they find in a store of theirs. A document is mended in one
+        transaction. Ids are held in memory, texts are not.
+
+        Args:
+            chunks: Everything the host holds, in any order, read once.
+            kept_documents: Ids of documents that the host has and cannot show: left as they are.
+            kept_chunks: The same by chunk.
+            delete_missing: Delete documents that the host does not hold. False where several hosts fill one codebook.
+            dry_run: Only report.
+
+        Raises:
+            As `index`.
+        """
+        checked_iterable(chunks, "sync takes an iterable of Chunk")
+        ingestion = self._ingestion(None)
+        with Sync(self.codebook, ingestion, batch_size=self.config.indexing.batch_size) as sync:
+            sync.gather(chunks)
+            return sync.mend(
+                kept_documents=kept_documents, kept_chunks=kept_chunks, delete_missing=delete_missing, dry_run=dry_run
+            )
+
+    def _ingestion(self, workers: int | None) -> Ingestion:
         if self._store.read_only:
             raise ReadOnlyStoreError("the store is open for reading only, so nothing can be indexed")
         if self._embedder is None:
             raise ConfigError("index embeds the sentences: open the layer with embedder=...")
-        if isinstance(chunks, str | bytes | Mapping | Chunk) or not isinstance(chunks, Iterable):
-            raise InputError(f"index takes an iterable of Chunk, not {type(chunks).__name__}")
+        if workers is not None and (type(workers) is not int or workers < 0):
+            raise InputError(f"workers is a number of processes, 0 for none, not {workers!r}")
         self.codebook.bind(self._embedder, self._counter)
-        ingestion = Ingestion(
+        return Ingestion(
             self.codebook,
             embedder=self._embedder,
             extractor=self._extractor,
             counter=self._counter,
             language=self.config.indexing.language,
             max_chunk_chars=self.config.indexing.max_chunk_chars,
+            workers=self.config.indexing.workers if workers is None else workers,
+            version=__version__,
         )
-        return ingestion.run(chunks, batch_size=self.config.indexing.batch_size, progress=progress)
 
     # --- state to payload ---------------------------------------------------------------------------------------------
 
@@ -207,9 +261,9 @@ class AutoPrunedLayer:
         """
         options = checked_options(self, budget_tokens=budget_tokens, ratio=ratio, layout=layout, keep_empty=keep_empty)
         compression = Compression(
-            question=_checked_question(question),
-            chunks=_checked_chunks(chunks),
-            scope=_checked_scope(scope),
+            question=checked_question(question),
+            chunks=checked_chunks(chunks),
+            scope=checked_scope(scope),
             budget_tokens=options.budget_tokens,
             ratio=options.ratio,
             layout=options.layout,
@@ -221,6 +275,7 @@ class AutoPrunedLayer:
             forms=self.config.forms,
             overlap_weight=self.config.selection.overlap_weight,
             language=self.config.indexing.language,
+            shorten=self.config.quotes == "shortened",
             marked=self.config.source_marks,
             shadow=self.config.shadow,
         )
@@ -330,29 +385,3 @@ def checked_options(
     if layer._embedder is None and not (budget_tokens is None and ratio is None):
         raise ConfigError("a budget ranks sentences by the question's vector: open the layer with embedder=...")
     return CompressOptions(budget_tokens, ratio, layout, keep_empty)
-
-
-def _checked_question(question: str) -> str:
-    if not isinstance(question, str):
-        raise InputError(f"the question is a string, not {type(question).__name__}")
-    return question
-
-
-def _checked_chunks(chunks: Iterable[Chunk | str]) -> list[Chunk | str]:
-    if isinstance(chunks, str | bytes | Mapping | Chunk) or not isinstance(chunks, Iterable):
-        raise InputError(f"compress takes a list of Chunk or chunk ids, not {type(chunks).__name__}")
-    checked = list(chunks)
-    for number, chunk in enumerate(checked):
-        if isinstance(chunk, Chunk) and (not isinstance(chunk.text, str) or not isinstance(chunk.id, str | None)):
-            raise InputError(f"chunk {number}: text and id are strings, not {chunk.text!r} and {chunk.id!r}")
-        if not isinstance(chunk, Chunk | str):
-            raise InputError(f"chunk {number} is neither a Chunk nor an id but {type(chunk).__name__}")
-    return checked
-
-
-def _checked_scope(scope: Scope | None) -> Scope:
-    if scope is None:
-        return Scope()
-    if not isinstance(scope, Scope):
-        raise InputError(f"scope is a Scope, not {type(scope).__name__}")
-    return scope

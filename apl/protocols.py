@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apl.reports import Estimate
 from apl.symbols import Extraction, Passage
 
 Vectors = NDArray[np.float32]
@@ -48,6 +49,15 @@ class TripleExtractor(Protocol):
 
     def extract(self, passages: Sequence[Passage]) -> Sequence[Extraction]:
         """One `Extraction` a passage, in the order of the passages; order of extraction is kept."""
+        ...
+
+
+@runtime_checkable
+class EstimatingExtractor(TripleExtractor, Protocol):
+    """An extractor that is paid for by the call, and can tell beforehand what it would cost."""
+
+    def estimate(self, passages: Iterable[Passage]) -> Estimate:
+        """Calls, tokens and cost of extracting these passages; asks nothing."""
         ...
 
 

@@ -5,6 +5,7 @@ sentencex knows where prose ends; headings, lists, tables, code and ornament are
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 
@@ -12,13 +13,16 @@ import sentencex
 
 from apl.symbols import Sentence, SentenceKind
 
+logger = logging.getLogger(__name__)
+
 MAX_SENTENCE_CHARS = 1200
 """A stretch without a boundary is cut at white space before this many characters."""
 
 _MAX_TITLE_CHARS = 120
+_WINDOW_CHARS = 3 * MAX_SENTENCE_CHARS
 
 _FENCE = re.compile(r"\s*(```|~~~)")
-_RULE = re.compile(r"\s*(?:([=\-*~_#^+─━═])\1{2,}|(?=.*\|)(?=.*-)[|:+\-\s]+)\s*\Z")
+_RULE = re.compile(r"\s*+(?:([=\-*~_#^+─━═])\1{2,}|(?=.*\|)(?=.*-)[|:+\-\s]++)\s*+\Z")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+•‣◦–]|\(?\d{1,3}[.)]|\(?[A-Za-z][.)])\s+\S")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
 _CODE_LINE = re.compile(
@@ -31,6 +35,8 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _MAX_CODE_LINE_CHARS = 400
+_RARE_SPACE = re.compile(r"[^\S \t\r\n]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FINAL = frozenset(".!?。！？…:;,，；：")
 _Block = tuple[int, int, SentenceKind]
 
@@ -192,10 +198,9 @@ def _code_pieces(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[_Block
 
 def _prose(text: str, start: int, end: int, language: str) -> Iterator[tuple[int, int]]:
     """Sentence spans of a paragraph; a cut after an abbreviation is taken back."""
-    paragraph = text[start:end]
     pending: tuple[int, int] | None = None
     cursor = start
-    for segment in sentencex.segment(language, paragraph):
+    for segment in _windowed(text[start:end], language):
         low, high = cursor, cursor + len(segment)
         cursor = high
         if pending and _ABBREVIATION.search(text[max(pending[0], pending[1] - 12) : pending[1]]):
@@ -206,6 +211,32 @@ def _prose(text: str, start: int, end: int, language: str) -> Iterator[tuple[int
         pending = (low, high)
     if pending:
         yield pending[0], end
+
+
+def _windowed(paragraph: str, language: str) -> Iterator[str]:
+    """The sentences of a paragraph, window by window: the splitter's time grows with the square of the length."""
+    start = 0
+    while len(paragraph) - start > _WINDOW_CHARS:
+        window = paragraph[start : start + _WINDOW_CHARS]
+        segments = _segments(window, language)
+        for segment in segments[:-1] or [window]:  # the last one may go on behind the window
+            yield segment
+            start += len(segment)
+    yield from _segments(paragraph[start:], language)
+
+
+def _segments(paragraph: str, language: str) -> Sequence[str]:
+    """The sentences of a paragraph, character for character; all of it as one where the splitter gives up."""
+    plain = _RARE_SPACE.sub(" ", paragraph)  # sentencex 1.0 panics on a letter, a rare space and a full stop
+    plain = _SURROGATE.sub("\ufffd", plain)  # half a pair cannot be handed to Rust
+    try:
+        segments: Sequence[str] = sentencex.segment(language, plain)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # a panic of the splitter's Rust is no Exception
+            raise
+        logger.warning("a paragraph of %d characters could not be split (%s): it stays whole", len(paragraph), error)
+        return [paragraph]
+    return segments
 
 
 def _capped(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

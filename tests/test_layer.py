@@ -12,7 +12,7 @@ from apl import APLConfig, AutoPrunedLayer, Chunk, Scope, Turn
 from apl.errors import ConfigError, InputError, ReadOnlyStoreError
 from apl.protocols import Vectors
 from apl.read.payload import decode
-from apl.symbols import Evidence, Layout
+from apl.symbols import Evidence, Extraction, Layout, Passage
 from apl.testing import HashEmbedder, ScriptedExtractor, WordCounter
 
 Open = Callable[..., AutoPrunedLayer]
@@ -350,9 +350,63 @@ def test_a_budget_holds_over_many_emptied_documents(open_layer: Open) -> None:
     assert (turn.tokens, turn.form, len(turn.parts)) == (0, "empty", 1)
 
 
-def test_another_extractor_reads_again(open_layer: Open) -> None:
-    """Edges come when an extractor comes; without one, what is stored stays."""
+def test_another_extractor_reads_again_on_demand(open_layer: Open) -> None:
+    """Edges come when an extractor comes and is asked to; without one, what is stored stays."""
     assert open_layer(extractor=None).index([LONG]).triples == 0
-    assert open_layer(extractor=ScriptedExtractor(LONG_TRIPLES)).index([LONG]).replaced == 1
+    layer = open_layer(extractor=ScriptedExtractor(LONG_TRIPLES))
+    assert layer.index([LONG]).other_extractor == 1
+    assert layer.index([LONG], reextract=True).replaced == 1
     assert open_layer(extractor=None).index([LONG]).unchanged == 1
     assert open_layer().codebook.stats().edges == 2
+
+
+class _Shortening(ScriptedExtractor):
+    """Knows a shorter quote of each sentence, one of which would lose a word."""
+
+    def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
+        return [
+            Extraction(short={s.position: s.text.replace("the ", "").replace("lost ", "") for s in passage.sentences})
+            for passage in passages
+        ]
+
+
+def test_quotes_are_shortened_where_nothing_is_lost(open_layer: Open) -> None:
+    """A shorter quote goes out if it keeps every content word; `quotes="verbatim"` turns that off."""
+    text = "The price of the sale was named by the bank. The bank lost the case in the court."
+    for quotes, sent in (
+        ("shortened", "The price of sale was named by bank. The bank lost the case in the court."),
+        ("verbatim", text),
+    ):
+        layer = open_layer(f"{quotes}.db", extractor=_Shortening({}), knobs={"quotes": quotes})
+        layer.index([Chunk(text, id="c")])
+        assert layer.compress("What was lost?", ["c"]).text == sent
+
+
+def test_a_heading_that_the_next_sentence_repeats_is_not_said_twice(open_layer: Open) -> None:
+    """The quote begins with the heading's words, so the heading itself goes."""
+    layer = open_layer(extractor=None)
+    layer.index([Chunk("DeltaPay\nDeltaPay sued CloudCo.", id="c", title="DeltaPay")])
+    turn = layer.compress("Who sued?", ["c"])
+    assert turn.text == "DeltaPay sued CloudCo."
+    assert [decision.outcome for decision in turn.explain()] == ["dropped", "quote"]
+
+
+def test_sync_brings_a_codebook_in_step(open_layer: Open, story: Sequence[Chunk]) -> None:
+    """Whatever was there before, afterwards the store says what a fresh one would; what the host cannot show is kept."""
+    layer = open_layer()
+    layer.index([Chunk("Old text.", id="contract", document_id="news"), LONG, Chunk("Hidden.", id="hidden")])
+    report = layer.sync(story, kept_documents={"hidden"})
+    assert (report.missing_chunks, report.changed_chunks) == (
+        ("acquisition", "subsidiary", "regulation", "incidents"),
+        ("contract",),
+    )
+    assert (report.surplus_chunks, report.gone) == (("long",), ("profile",))
+    assert layer.sync(story, kept_chunks={"hidden"}).in_step
+    assert layer.sync(story, delete_missing=False).in_step
+    assert layer.sync(story).gone == ("hidden",)
+    fresh = open_layer("fresh.db")
+    fresh.index(story)
+    assert dict(layer.codebook.chunk_hashes()).keys() == dict(fresh.codebook.chunk_hashes()).keys()
+    assert layer.codebook.stats().edges == fresh.codebook.stats().edges
+    with pytest.raises(InputError, match="sync takes an iterable"):
+        layer.sync("text")  # type: ignore[arg-type]

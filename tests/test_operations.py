@@ -14,7 +14,7 @@ from apl.counters import COUNTED
 from apl.errors import ConfigError, InputError
 from apl.read.payload import decode
 from apl.read.placement import place
-from apl.symbols import IndexReport
+from apl.reports import IndexReport
 from apl.testing import ScriptedExtractor, WordCounter
 from apl.write.learning import Learner
 

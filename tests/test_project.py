@@ -16,7 +16,9 @@ import apl
 
 ROOT = Path(__file__).parents[1]
 
-HEAVY = ["langchain_core", "langchain", "llama_index", "torch", "faiss", "sqlalchemy", "spacy", "sentence_transformers"]
+HEAVY = (
+    "langchain_core langchain llama_index torch faiss sqlalchemy spacy sentence_transformers transformers openai"
+).split()
 
 BLOCKED_RUN = """
 import sys

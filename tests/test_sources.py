@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apl.errors import InputError
+from apl.reports import ChunkError
 from apl.sources import Corpus, find_files, read_jsonl, split_document
-from apl.symbols import Chunk, ChunkError
+from apl.symbols import Chunk
 
 GUIDE = """# Northstar
 
@@ -167,3 +168,29 @@ def test_a_broken_line_is_named(line: bytes, reason: str) -> None:
     ((where, said),) = faults_of(b'{"text": "fine"}\n', line)
     assert where == "f.jsonl, line 2"
     assert reason in said
+
+
+def test_a_corpus_knows_how_far_it_is(tmp_path: Path) -> None:
+    """The share of its files' bytes, compressed ones as they lie there; 1 at the end, also of nothing."""
+    (tmp_path / "a.txt").write_text("One line.\n" * 100)
+    with gzip.open(tmp_path / "p.jsonl.gz", "wt") as lines:
+        lines.writelines(f'{{"text": "Line {n}."}}\n' for n in range(20_000))
+    (tmp_path / "gone.txt").write_text("x")
+    files, _ = find_files([tmp_path, tmp_path / "p.jsonl.gz"])
+    corpus = Corpus(files, 1200)
+    (tmp_path / "gone.txt").unlink()
+    shares = [corpus.share_read for _ in corpus]
+    assert shares[0] == 0
+    assert shares == sorted(shares)
+    assert len(set(shares)) > 3
+    assert corpus.share_read == pytest.approx(1, abs=1e-3)
+    assert Corpus((), 1200).share_read == 1
+
+
+def test_faults_are_counted_beyond_those_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A corpus of nothing but faults does not fill the memory."""
+    monkeypatch.setattr("apl.sources._MAX_KEPT_FAULTS", 3)
+    (tmp_path / "p.jsonl").write_text("broken\n" * 9)
+    corpus = Corpus(find_files([tmp_path / "p.jsonl"])[0], 1200)
+    assert list(corpus) == []
+    assert (len(corpus.faults), corpus.failed) == (3, 9)

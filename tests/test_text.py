@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apl.sentences import split_sentences
-from apl.symbols import Sentence, Triple
-from apl.text import align, is_carried, is_pronoun, is_specific, normal_form, words
+from apl.symbols import Triple
+from apl.text import is_carried, is_pronoun, is_specific, normal_form, words
 
 prose = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=300)
 lines = st.lists(
@@ -234,38 +234,6 @@ def test_specific_names(name: str) -> None:
 def test_names_that_are_not_specific(name: str) -> None:
     """Names that may mean another thing in another text."""
     assert not is_specific(name)
-
-
-# --- alignment
-
-
-def sentences(*texts: str) -> tuple[Sentence, ...]:
-    """Sentences one after another."""
-    return tuple(Sentence(number, 0, len(text), text) for number, text in enumerate(texts))
-
-
-def test_a_triple_goes_to_the_sentence_with_most_of_its_words() -> None:
-    """Head and tail count; the relation does not."""
-    found = sentences("Northstar grew.", "Northstar acquired DeltaPay in March.", "DeltaPay shrank.")
-    assert align(Triple("Northstar", "acquired", "DeltaPay"), found) == 1
-
-
-def test_ties_go_to_the_earliest() -> None:
-    """Two sentences with as many words: the first."""
-    assert align(Triple("Northstar", "is", "big"), sentences("Big Northstar.", "Northstar is big.")) == 0
-
-
-def test_a_triple_of_no_sentence_belongs_to_the_chunk() -> None:
-    """No word of it anywhere: None."""
-    assert align(Triple("Globex", "owns", "Initech"), sentences("Northstar grew.")) is None
-
-
-def test_a_heading_is_asked_last() -> None:
-    """A heading that repeats the head does not take the triple from the sentence."""
-    heading = Sentence(0, 0, 30, "Journal of Mathematical Physics", "title")
-    body = Sentence(1, 31, 60, "It is edited by Jan Solovej.")
-    assert align(Triple("Journal of Mathematical Physics", "edited by", "Jan Solovej"), [heading, body]) == 1
-    assert align(Triple("Mathematical Physics", "is", "hard"), [heading, body]) == 0
 
 
 # --- sentences

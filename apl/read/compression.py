@@ -37,6 +37,7 @@ class Compression:
     Attributes:
         budget_tokens: Upper bound in tokens; None: the host's text is the only bound.
         ratio: Upper bound as a share of the host's tokens; None: none. At most one of the two is given.
+        shorten: Quote without the words that carry nothing.
         embedder: Embeds the question; asked only under a bound.
         marked: Begin every line with the host documents that say it.
         shadow: Send the host's text, and put what would have been sent on `turn.shadow`.
@@ -58,6 +59,7 @@ class Compression:
     forms: tuple[Form, ...]
     overlap_weight: float
     language: str
+    shorten: bool = True
     marked: bool = False
     shadow: bool = False
     deadline: float | None = None
@@ -169,11 +171,11 @@ class Compression:
     def _say(self, host: Sequence[HostChunk], renderer: Renderer, chosen: set[_Key]) -> tuple[Statement, Rendered]:
         """The chosen units in the config's mode, or all as quotes where edges and their rules cost more."""
         once = self.layout != "per_document"
-        statement = state(host, chosen, self.mode, once=once)
+        statement = state(host, chosen, self.mode, once=once, shorten=self.shorten)
         rendered = renderer.render(statement)
         if self.mode != "guarded" or not statement.evidence.has_edges:
             return statement, rendered
-        verbatim = state(host, chosen, "text", once=once)
+        verbatim = state(host, chosen, "text", once=once, shorten=self.shorten)
         quoted = renderer.render(verbatim)
         tokens_by_form = {**rendered.tokens_by_form, **quoted.tokens_by_form}
         if quoted.tokens < rendered.tokens:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Literal
 
 from apl.config import Mode
@@ -12,7 +13,7 @@ from apl.read.evidence import HostChunk, Unit
 from apl.symbols import Citation, Decision, Evidence, Outcome, Quote, Triple
 from apl.text import is_specific, normal_form
 
-_SOFT_BREAK = re.compile(r"(?<=[^\n]{40})[ \t]*\r?\n[ \t]*(?=\S)")
+_SOFT_BREAK = re.compile(r"(?<=[^\n]{39}[^ \t\r\n])[ \t]*+\r?\n[ \t]*+(?=\S)")
 """A line break after a long line of prose is where an editor wrapped it; after a short one it means something."""
 
 
@@ -38,18 +39,22 @@ class _Draft:
     """
 
     once: bool
-    runs: dict[int, list[tuple[Triple, list[HostChunk]]]] = field(default_factory=dict)
+    shorten: bool
+    runs: dict[int, list[tuple[Triple, list[HostChunk], int]]] = field(default_factory=dict)
     sayers: dict[tuple[Triple, int], list[HostChunk]] = field(default_factory=dict)
     quotes: list[tuple[Quote, HostChunk]] = field(default_factory=list)
     fates: dict[tuple[int, int], tuple[Outcome, str]] = field(default_factory=dict)
     said: int = 0
+    sentences: int = 0
 
     def say_edges(self, triples: Sequence[Triple], chunk: HostChunk) -> None:
+        """Say the edges of one sentence."""
+        self.sentences += 1
         for triple in triples:
             group = (triple, -1 if self.once and is_specific(triple.head) else chunk.rank)
             if group not in self.sayers:
                 self.sayers[group] = []
-                self.runs[chunk.rank].append((triple, self.sayers[group]))
+                self.runs[chunk.rank].append((triple, self.sayers[group], self.sentences))
                 self.said += 1
             self.sayers[group].append(chunk)
 
@@ -72,11 +77,12 @@ class _Draft:
             facts=tuple(run for _, said in by_rank for run in said.facts),
             quotes=tuple(quote for quote, _ in self.quotes),
             fact_ranks=tuple(ranks for _, said in by_rank for ranks in said.fact_ranks),
+            fact_sentences=tuple(sentences for _, said in by_rank for sentences in said.fact_sentences),
         )
         edges = [edge for run in self.runs.values() for edge in run]
         citations = [
             _cite("edge", index, " ".join((triple.head, triple.relation, triple.tail)), sayers)
-            for index, (triple, sayers) in enumerate(edges)
+            for index, (triple, sayers, _) in enumerate(edges)
         ]
         citations += [_cite("quote", index, quote.text, [chunk]) for index, (quote, chunk) in enumerate(self.quotes)]
         return Statement(evidence, by_rank, tuple(citations), self.fates)
@@ -90,8 +96,15 @@ class _Draft:
             said = tuple(Quote(quote.text, quote.after - before, rank) for quote in quotes.get(rank, ()))
             before += len(run)
             if run:
-                ranks = tuple(tuple(dict.fromkeys(chunk.rank for chunk in sayers)) for _, sayers in run)
-                yield rank, Evidence(facts=(tuple(triple for triple, _ in run),), quotes=said, fact_ranks=(ranks,))
+                yield (
+                    rank,
+                    Evidence(
+                        facts=(tuple(triple for triple, _, _ in run),),
+                        quotes=said,
+                        fact_ranks=(tuple(tuple(dict.fromkeys(c.rank for c in sayers)) for _, sayers, _ in run),),
+                        fact_sentences=(tuple(sentence for _, _, sentence in run),),
+                    ),
+                )
             elif said:
                 yield rank, Evidence(quotes=said)
 
@@ -106,7 +119,14 @@ def _key(unit: Unit) -> tuple[int, int]:
     return unit.rank, unit.sentence.position
 
 
-def state(chunks: Sequence[HostChunk], chosen: set[tuple[int, int]], mode: Mode, *, once: bool = True) -> Statement:
+def state(
+    chunks: Sequence[HostChunk],
+    chosen: set[tuple[int, int]],
+    mode: Mode,
+    *,
+    once: bool = True,
+    shorten: bool = True,
+) -> Statement:
     """Say the chosen units, in order of (host rank, sentence).
 
     Args:
@@ -115,8 +135,9 @@ def state(chunks: Sequence[HostChunk], chosen: set[tuple[int, int]], mode: Mode,
         mode: `guarded`: edges where they carry the sentence, else a quote; `text`: quotes; `symbolic`: edges only,
             but text of chunks that the codebook does not know.
         once: Say an edge with a specific head once over all chunks; else once a chunk.
+        shorten: Quote without the words that carry nothing, where the codebook knows a shorter quote.
     """
-    draft = _Draft(once)
+    draft = _Draft(once, shorten)
     first: dict[str, HostChunk] = {}
     for chunk in chunks:
         if chunk.state == "duplicate":
@@ -148,8 +169,8 @@ def _say_units(draft: _Draft, chunk: HostChunk, chosen: set[tuple[int, int]], mo
     units = [unit for unit in chunk.units if (unit.rank, unit.sentence.position) in chosen]
     heads = {triple.head for unit in units if mode == "guarded" and unit.carried for triple in unit.triples}
     open_quote: list[Unit] = []
-    for unit in units:
-        outcome, reason = _fate(unit, heads, mode)
+    for unit, following in zip_longest(units, units[1:]):
+        outcome, reason = _fate(unit, following, heads, mode)
         draft.fates[(unit.rank, unit.sentence.position)] = (outcome, reason)
         if outcome == "quote":
             if open_quote and not _continues(chunk.text, open_quote[-1], unit):
@@ -166,11 +187,13 @@ def _say_units(draft: _Draft, chunk: HostChunk, chosen: set[tuple[int, int]], mo
         _say_quote(draft, chunk, open_quote)
 
 
-def _fate(unit: Unit, heads: set[str], mode: Mode) -> tuple[Outcome, str]:
+def _fate(unit: Unit, following: Unit | None, heads: set[str], mode: Mode) -> tuple[Outcome, str]:
     if unit.sentence.kind == "rule":
         return "dropped", "an ornament without words"
     if unit.state != "known":
         return "quote", f"the chunk is {unit.state} to the codebook"
+    if unit.sentence.kind == "title" and following is not None and _repeats(unit.sentence.text, following):
+        return "dropped", "the next sentence begins with the heading"
     if mode == "text":
         return "quote", "verbatim costs less here, or text mode was asked for"
     if unit.carried and unit.triples:
@@ -178,6 +201,13 @@ def _fate(unit: Unit, heads: set[str], mode: Mode) -> tuple[Outcome, str]:
     if unit.sentence.kind == "title" and heads and normal_form(unit.sentence.text) in map(normal_form, heads):
         return "edges", "the heading is a head among the chunk's edges"
     return "quote", "its edges would lose words" if unit.triples else "it has no edges"
+
+
+def _repeats(heading: str, following: Unit) -> bool:
+    """True when a sentence of prose begins with the words of the heading before it, quoted or not."""
+    said = following.sentence.text.lstrip("\"“'`")
+    whole = said.startswith(heading) and not said[len(heading) : len(heading) + 1].isalnum()
+    return whole and following.sentence.kind == "prose" and following.state == "known" and len(said) > len(heading)
 
 
 def _continues(text: str, previous: Unit, unit: Unit) -> bool:
@@ -188,6 +218,8 @@ def _continues(text: str, previous: Unit, unit: Unit) -> bool:
 
 def _say_quote(draft: _Draft, chunk: HostChunk, units: Sequence[Unit]) -> None:
     text = chunk.text[units[0].sentence.start : units[-1].sentence.end]
+    if draft.shorten and any(unit.short for unit in units):
+        text = " ".join(unit.short or unit.sentence.text for unit in units)
     if "\n" in text and all(unit.sentence.kind in ("prose", "list", "title") for unit in units):
         text = _SOFT_BREAK.sub(" ", text)
     draft.say_quote(text, chunk)

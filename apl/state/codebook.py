@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,12 @@ from sqlalchemy import Connection, Table, delete, func, select, update
 
 from apl.errors import EmbedderMismatchError, InputError
 from apl.protocols import Embedder, TokenCounter, Vectors
+from apl.reports import DeleteReport, StoreStats
 from apl.state import schema, symbol_rows
 from apl.state.engine import Store, bump_generation, read_meta, write_meta
 from apl.state.records import NewChunk, StoredChunk
 from apl.state.symbol_rows import batches
 from apl.state.vectors import from_bytes, to_bytes
-from apl.symbols import DeleteReport, StoreStats
 from apl.text import is_encodable
 
 logger = logging.getLogger(__name__)
@@ -26,6 +27,8 @@ PROBE_TEXT = "Northstar acquired DeltaPay in March 2022."
 """Its vector tells one embedder from another, whatever they are called."""
 
 MIN_PROBE_COSINE = 0.999
+
+_DOCUMENTS_A_PAGE = 200
 
 
 class Codebook:
@@ -77,7 +80,7 @@ class Codebook:
             InputError: `document_ids` is a bare string or holds something that is not one.
             ReadOnlyStoreError: The store is open for reading.
         """
-        keys = _checked_keys(document_ids)
+        keys = _checked_keys(document_ids, "delete", "document")
         with self._store.writing() as connection:
             found = _ids_by_key(connection, schema.documents, [key for key in keys if is_encodable(key)])
             chunk_ids = _chunks_of(connection, list(found.values()))
@@ -98,6 +101,34 @@ class Codebook:
         logger.info("deleted %d documents, %d chunks, %d edges", report.documents, report.chunks, report.edges)
         return report
 
+    def delete_chunks(self, chunk_ids: Iterable[str]) -> DeleteReport:
+        """Remove chunks with all that only they say, and the documents that are left empty, in one transaction.
+
+        Ids the store does not hold are passed over.
+
+        Raises:
+            InputError: `chunk_ids` is a bare string or holds something that is not one.
+            ReadOnlyStoreError: The store is open for reading.
+        """
+        keys = [key for key in _checked_keys(chunk_ids, "delete_chunks", "chunk") if is_encodable(key)]
+        with self._store.writing() as connection:
+            found = find_chunks(connection, schema.chunks.c.key, keys)
+            ids = [chunk.id for chunk in found]
+            sentences = _count_sentences(connection, ids)
+            removed = symbol_rows.delete_chunks(connection, ids, now=time.time())
+            emptied = _delete_empty_documents(connection, sorted({chunk.document_key for chunk in found}))
+            if found:
+                bump_generation(connection)
+        logger.info("deleted %d chunks, %d edges, %d documents left empty", len(ids), removed.edges, emptied)
+        return DeleteReport(
+            documents=emptied,
+            chunks=len(ids),
+            sentences=sentences,
+            edges=removed.edges,
+            entities=removed.entities,
+            relations=removed.relations,
+        )
+
     @property
     def location(self) -> str:
         """The path of the store's file."""
@@ -117,6 +148,30 @@ class Codebook:
                 stored.setdefault(document, {})[chunk] = content_hash
         return stored
 
+    def chunk_hashes(self) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """Each document's id with the content hash of its chunks by id, one document after the other.
+
+        Read in pages of their own: the store may change meanwhile, and no document is held in memory for the next.
+        """
+        documents, chunks = schema.documents, schema.chunks
+        after: str | None = None
+        while True:
+            page = select(documents.c.id, documents.c.key).order_by(documents.c.key).limit(_DOCUMENTS_A_PAGE)
+            if after is not None:
+                page = page.where(documents.c.key > after)
+            with self._store.reading() as connection:
+                keys = {row.id: row.key for row in connection.execute(page)}
+                held = select(chunks.c.document_id, chunks.c.key, chunks.c.content_hash)
+                found = connection.execute(held.where(chunks.c.document_id.in_(keys)).order_by(chunks.c.position)).all()
+            stored: dict[int, dict[str, str]] = {document_id: {} for document_id in keys}
+            for document_id, chunk, content_hash in found:
+                stored[document_id][chunk] = content_hash
+            for document_id, hashes in stored.items():
+                yield keys[document_id], hashes
+            if len(keys) < _DOCUMENTS_A_PAGE:
+                return
+            after = keys[max(keys, key=lambda document_id: keys[document_id])]
+
     # --- for the write room -------------------------------------------------------------------------------------------
 
     def find(self, keys: Sequence[str]) -> Mapping[str, StoredChunk]:
@@ -124,24 +179,51 @@ class Codebook:
         with self._store.reading() as connection:
             return {chunk.key: chunk for chunk in find_chunks(connection, schema.chunks.c.key, keys)}
 
-    def put(self, new_chunks: Sequence[NewChunk], moved: Mapping[str, tuple[str, str | None]]) -> int:
+    def put(
+        self,
+        new_chunks: Sequence[NewChunk],
+        moved: Mapping[str, tuple[str, str | None]],
+        surplus: Sequence[str] = (),
+    ) -> int:
         """Insert chunks, each in the place of what the store held under its key; how many were replaced.
 
-        `moved` gives chunks whose text is unchanged another (document key, title). One transaction: readers see all of
-        it or nothing.
+        `moved` gives chunks whose text is unchanged another (document key, title); `surplus` are keys of chunks that
+        go. One transaction: readers see all of it or nothing.
         """
         now = time.time()
         with self._store.writing() as connection:
             document_keys = [chunk.document_key for chunk in new_chunks] + [key for key, _ in moved.values()]
             rows = [{"key": key} for key in dict.fromkeys(document_keys)]
             document_ids = symbol_rows.intern(connection, schema.documents, "key", rows)
-            keys = [*(chunk.key for chunk in new_chunks), *moved]
+            keys = [*(chunk.key for chunk in new_chunks), *moved, *surplus]
             left = {chunk.document_key for chunk in find_chunks(connection, schema.chunks.c.key, keys)}
             replaced = symbol_rows.insert_chunks(connection, new_chunks, document_ids, now=now)
             symbol_rows.move_chunks(connection, moved, document_ids)
+            symbol_rows.delete_chunks(
+                connection, list(_ids_by_key(connection, schema.chunks, surplus).values()), now=now
+            )
             _delete_empty_documents(connection, sorted(left))
             bump_generation(connection)
         return replaced
+
+    def begin_rereading(self, rules: str) -> int:
+        """Note that all chunks are to be read again by these rules; chunks with a row id above the result have been.
+
+        What an earlier run began and did not end is taken up, so that an interrupted one is resumed: a chunk that is
+        read again becomes a new row. Other rules (another extractor, another apl) begin anew.
+        """
+        with self._store.writing() as connection:
+            noted = json.loads(read_meta(connection).get("rereading", "{}"))
+            if noted.get("rules") != rules:
+                last = connection.execute(select(func.max(schema.chunks.c.id))).scalar() or 0
+                noted = {"rules": rules, "after": last}
+                write_meta(connection, {"rereading": json.dumps(noted)})
+        return int(noted["after"])
+
+    def end_rereading(self) -> None:
+        """Note that no chunk is left to be read again."""
+        with self._store.writing() as connection:
+            write_meta(connection, {"rereading": "{}"})
 
     def check_embedder(self, embedder: Embedder) -> None:
         """Check that the store's vectors, if it has any, come from this embedder.
@@ -218,13 +300,13 @@ def find_chunks(connection: Connection, column: Any, values: Sequence[str]) -> l
     return found
 
 
-def _checked_keys(document_ids: Iterable[str]) -> list[str]:
-    if isinstance(document_ids, str | bytes) or not isinstance(document_ids, Iterable):
-        raise InputError(f"delete takes a list of document ids, not {document_ids!r}; write delete([{document_ids!r}])")
-    keys = list(dict.fromkeys(document_ids))
+def _checked_keys(ids: Iterable[str], method: str, what: str) -> list[str]:
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise InputError(f"{method} takes a list of {what} ids, not {ids!r}; write {method}([{ids!r}])")
+    keys = list(dict.fromkeys(ids))
     for key in keys:
         if not isinstance(key, str):
-            raise InputError(f"a document id is a string, not {key!r}")
+            raise InputError(f"a {what} id is a string, not {key!r}")
     return keys
 
 
@@ -258,8 +340,8 @@ def _delete_ids(connection: Connection, table: Table, ids: Sequence[int]) -> Non
         connection.execute(delete(table).where(table.c.id.in_(batch)))
 
 
-def _delete_empty_documents(connection: Connection, keys: Sequence[str]) -> None:
-    """Of these, delete the documents that chunks have left empty by moving."""
+def _delete_empty_documents(connection: Connection, keys: Sequence[str]) -> int:
+    """Of these, delete the documents that their chunks have left empty; how many there were."""
     filled = select(schema.chunks.c.id).where(schema.chunks.c.document_id == schema.documents.c.id).exists()
-    for batch in batches(keys):
-        connection.execute(delete(schema.documents).where(schema.documents.c.key.in_(batch), ~filled))
+    empty = [delete(schema.documents).where(schema.documents.c.key.in_(batch), ~filled) for batch in batches(keys)]
+    return sum(connection.execute(statement).rowcount for statement in empty)

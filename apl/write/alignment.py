@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from apl.state.records import NewOccurrence
 from apl.symbols import ExtractedTriple, Extraction, Passage, Sentence, Triple
-from apl.text import align_words, is_carried, is_encodable, is_pronoun, keeps_content, words
+from apl.text import is_carried, is_encodable, keeps_content
+from apl.triples import Aligner, is_usable
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +56,17 @@ def _short_quote(sentence: Sentence, extraction: Extraction) -> str | None:
 
 def _aligned(extraction: Extraction, sentences: Sequence[Sentence]) -> tuple[list[NewOccurrence], int]:
     """The usable triples, each with its sentence, and how many were not usable."""
-    known = [(sentence.position, sentence.kind, frozenset(words(sentence.text))) for sentence in sentences]
+    aligner = Aligner(sentences)
     occurrences: dict[NewOccurrence, None] = {}
     dropped = 0
     for extracted in extraction.triples:
         triple = extracted.triple
-        if not _is_usable(triple):
+        if not is_usable(triple):
             dropped += 1
             continue
         position = _given_sentence(extracted, len(sentences))
-        occurrences.setdefault(NewOccurrence(triple, align_words(triple, known) if position is None else position))
+        occurrences.setdefault(NewOccurrence(triple, aligner.find(triple) if position is None else position))
     return list(occurrences), dropped
-
-
-def _is_usable(triple: Triple) -> bool:
-    """Three names with something in them, neither end a pronoun (a pronoun is never an entity)."""
-    parts = (triple.head, triple.relation, triple.tail)
-    named = all(isinstance(part, str) and part.strip() and is_encodable(part) for part in parts)
-    return named and not is_pronoun(triple.head) and not is_pronoun(triple.tail)
 
 
 def _given_sentence(extracted: ExtractedTriple, count: int) -> int | None:

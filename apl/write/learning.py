@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from queue import Empty, Full, Queue
 from threading import Lock, Thread
 
-from apl.symbols import Chunk, IndexReport
+from apl.reports import IndexReport
+from apl.symbols import Chunk
 
 logger = logging.getLogger(__name__)
 

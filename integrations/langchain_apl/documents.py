@@ -9,7 +9,8 @@ from langchain_core.documents import Document
 
 from apl.errors import InputError
 from apl.layer import AutoPrunedLayer
-from apl.symbols import Chunk, IndexReport, Scope, Turn
+from apl.reports import IndexReport
+from apl.symbols import Chunk, Scope, Turn
 
 TURN_KEY = "apl_turn"
 """The one metadata key apl adds, to the first document it hands on: the turn's id."""
@@ -38,6 +39,11 @@ def chunks_of(source: Any, *, splitter: Any = None) -> Iterator[Chunk]:
     Raises:
         InputError: The source holds something that is not a `Document`, or the splitter does not split documents.
     """
+    return map(chunk_of, documents_of(source, splitter=splitter))
+
+
+def documents_of(source: Any, *, splitter: Any = None) -> Iterator[Document]:
+    """The documents behind `chunks_of`."""
     split = None if splitter is None else getattr(splitter, "split_documents", None)
     if splitter is not None and not callable(split):
         raise InputError(
@@ -46,8 +52,7 @@ def chunks_of(source: Any, *, splitter: Any = None) -> Iterator[Chunk]:
     for document in _documents(source):
         if not isinstance(document, Document):
             raise InputError(f"expected LangChain Documents or a loader, found {type(document).__name__}")
-        for piece in split([document]) if split is not None else (document,):
-            yield chunk_of(piece)
+        yield from split([document]) if split is not None else (document,)
 
 
 def _documents(source: Any) -> Iterable[Any]:

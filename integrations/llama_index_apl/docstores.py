@@ -1,84 +1,75 @@
-"""A docstore against a codebook: which documents changed, which are gone."""
+"""What a docstore holds, as chunks: read node by node, never all at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from llama_index.core.ingestion.pipeline import run_transformations
 from llama_index.core.schema import BaseNode, Document, TransformComponent
 from llama_index.core.storage.docstore import BaseDocumentStore
 
 from apl.errors import InputError
-from apl.layer import AutoPrunedLayer
-from apl.symbols import Chunk, IndexReport
-from apl.text import content_hash
-from llama_index_apl.nodes import chunk_of, chunks_of
+from apl.symbols import Chunk
+from llama_index_apl.nodes import chunks_of
+
+_READ_AT_ONCE = 64
+"""Nodes that are taken from a docstore, and split, together."""
 
 
-@dataclass(frozen=True, slots=True)
-class SyncReport:
-    """What `APLTransform.sync` did: the ids of the documents that were indexed anew, and of those that were deleted."""
+def chunks_in(docstore: BaseDocumentStore, transformations: Sequence[TransformComponent] | None) -> Iterator[Chunk]:
+    """The chunks of a docstore; whole documents go through the transformations first, past any pipeline cache.
 
-    changed: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
-    index: IndexReport = field(default_factory=IndexReport)
-
-
-@dataclass(frozen=True, slots=True)
-class DocstoreContent:
-    """A docstore's chunks by document, and the ids of documents of which it does not keep the text."""
-
-    chunks: Mapping[str, Sequence[Chunk]]
-    without_text: frozenset[str]
-
-
-def chunks_by_document(
-    docstore: BaseDocumentStore, transformations: Sequence[TransformComponent] | None
-) -> DocstoreContent:
-    """What a docstore holds, as chunks.
+    Args:
+        docstore: That of an index or of a pipeline.
+        transformations: What makes nodes of whole documents; None: it holds nodes.
 
     Raises:
         InputError: It holds whole documents, and no transformations are given.
     """
-    held: list[BaseNode] = list(docstore.docs.values())
-    if transformations is None and any(isinstance(node, Document) for node in held):
-        raise InputError(
-            "this docstore holds whole documents, not the nodes that are retrieved: say how they are split with "
-            "transformations=pipeline.transformations, or transformations=[] if they are retrieved whole"
-        )
-    chunks: dict[str, list[Chunk]] = {_document_of(chunk_of(node)): [] for node in held}
-    nodes = run_transformations(held, transformations, in_place=False) if transformations else held
-    for chunk in chunks_of(nodes):
-        chunks.setdefault(_document_of(chunk), []).append(chunk)
-    known = {*docstore.get_all_document_hashes().values(), *(docstore.get_all_ref_doc_info() or {})}
-    return DocstoreContent(chunks, frozenset(known - set(chunks) - {node.node_id for node in held}))
+    for nodes in _nodes_of(docstore):
+        if transformations is None and any(isinstance(node, Document) for node in nodes):
+            raise InputError(
+                "this docstore holds whole documents, not the nodes that are retrieved: say how they are split with "
+                "transformations=pipeline.transformations, or transformations=[] if they are retrieved whole"
+            )
+        yield from chunks_of(run_transformations(nodes, transformations, in_place=False) if transformations else nodes)
 
 
-def bring_in_step(layer: AutoPrunedLayer, content: DocstoreContent, *, delete_missing: bool) -> SyncReport:
-    """Index the documents whose chunks have other texts than the codebook's, delete those the docstore lacks.
+class KnownWithoutText:
+    """The documents that a docstore knows and of which it keeps no text: a pipeline may keep hashes only."""
 
-    A document with a chunk that is gone is deleted and indexed again: in between its texts pass as they are.
+    def __init__(self, docstore: BaseDocumentStore) -> None:
+        self._docstore = docstore
+
+    def __contains__(self, document: object) -> bool:
+        key = str(document)
+        info = self._docstore.get_ref_doc_info(key)
+        if info is None and self._docstore.get_document_hash(key) is None:
+            return False
+        ids = [key, *(info.node_ids if info is not None else ())]
+        return all(self._docstore.get_document(node_id, raise_error=False) is None for node_id in ids)
+
+
+def _nodes_of(docstore: BaseDocumentStore) -> Iterator[list[BaseNode]]:
+    """The nodes, some at a time."""
+    ids = _ids_of(docstore)
+    if ids is None:
+        held = list(docstore.docs.values())
+        yield from (held[start : start + _READ_AT_ONCE] for start in range(0, len(held), _READ_AT_ONCE))
+        return
+    for start in range(0, len(ids), _READ_AT_ONCE):
+        nodes = docstore.get_nodes(ids[start : start + _READ_AT_ONCE], raise_error=False)
+        if nodes:
+            yield nodes
+
+
+def _ids_of(docstore: Any) -> list[str] | None:
+    """The ids of all nodes, without their texts, where the docstore is over a key-value store, as LlamaIndex's are.
+
+    `get_all_document_hashes` would do but for documents of one text, of which it names one.
     """
-    stored = layer.codebook.documents()
-    changed = [
-        document
-        for document, chunks in content.chunks.items()
-        if sorted(content_hash(chunk.text) for chunk in chunks) != sorted(stored.get(document, {}).values())
-    ]
-    stale = [document for document in changed if stored.get(document, {}).keys() - _ids(content.chunks[document])]
-    missing = [document for document in stored if document not in content.chunks.keys() | content.without_text]
-    gone = missing if delete_missing else []
-    if stale or gone:
-        layer.codebook.delete([*stale, *gone])
-    report = layer.index(chunk for document in changed for chunk in content.chunks[document])
-    return SyncReport(tuple(changed), tuple(gone), report)
-
-
-def _document_of(chunk: Chunk) -> str:
-    """The id under which the codebook knows a chunk's document."""
-    return chunk.document_id or chunk.id or ""
-
-
-def _ids(chunks: Sequence[Chunk]) -> set[str]:
-    return {chunk.id for chunk in chunks if chunk.id is not None}
+    store, collection = getattr(docstore, "_kvstore", None), getattr(docstore, "_metadata_collection", None)
+    if store is None or collection is None:
+        return None
+    return list(store.get_all(collection=collection))

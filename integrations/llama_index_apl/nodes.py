@@ -9,7 +9,8 @@ from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, No
 
 from apl.errors import InputError
 from apl.layer import AutoPrunedLayer
-from apl.symbols import Chunk, IndexReport, Turn
+from apl.reports import IndexReport
+from apl.symbols import Chunk, Turn
 
 TURN_KEY = "apl_turn"
 """The one metadata key apl adds, to the first node it hands on: the turn's id. No prompt and no embedding shows it."""

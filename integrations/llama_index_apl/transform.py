@@ -12,8 +12,8 @@ from llama_index.core.schema import BaseNode, TransformComponent
 from llama_index.core.storage.docstore import BaseDocumentStore
 from pydantic import ConfigDict, PrivateAttr
 
-from apl.symbols import IndexReport
-from llama_index_apl.docstores import SyncReport, bring_in_step, chunks_by_document
+from apl.reports import IndexReport, SyncReport
+from llama_index_apl.docstores import KnownWithoutText, chunks_in
 from llama_index_apl.holding import HoldsLayer
 from llama_index_apl.nodes import index_nodes
 
@@ -80,11 +80,13 @@ class APLTransform(HoldsLayer, TransformComponent):
         *,
         transformations: Sequence[TransformComponent] | None = None,
         delete_missing: bool = True,
+        dry_run: bool = False,
     ) -> SyncReport:
-        """Bring the codebook in step with a docstore: index what changed, delete what is gone.
+        """Bring the codebook in step with a docstore: index what is missing or changed, delete what is surplus.
 
-        Documents whose chunks have the same texts are left as they are. A document whose text the docstore does not
-        keep is left as it is, too.
+        The docstore's nodes themselves are compared, so no pipeline cache and no delete goes unnoticed. Chunks of the
+        same text are left as they are, whatever their ids. A document whose text the docstore does not keep is left as
+        it is, too. Each document is mended in one transaction; an interrupted sync is resumed by the next.
 
         Args:
             docstore: That of an index, which holds nodes, or that of a pipeline, which holds whole documents.
@@ -92,6 +94,7 @@ class APLTransform(HoldsLayer, TransformComponent):
                 which those before an `APLTransform` are run; `[]` where documents are retrieved whole.
             delete_missing: Delete the documents of the codebook that the docstore does not know. Say False when other
                 docstores fill the same codebook.
+            dry_run: Only report what is missing, changed and surplus.
 
         Raises:
             InputError: The docstore holds whole documents, and `transformations` does not say what to do with them.
@@ -100,6 +103,9 @@ class APLTransform(HoldsLayer, TransformComponent):
         steps = transformations
         if steps is not None:
             steps = list(takewhile(lambda step: not isinstance(step, APLTransform), steps))
-        report = bring_in_step(self.opened_layer, chunks_by_document(docstore, steps), delete_missing=delete_missing)
-        logger.info("synced: %d documents changed, %d gone", len(report.changed), len(report.gone))
-        return report
+        return self.opened_layer.sync(
+            chunks_in(docstore, steps),
+            kept_documents=KnownWithoutText(docstore),
+            delete_missing=delete_missing,
+            dry_run=dry_run,
+        )

@@ -115,7 +115,7 @@ def test_outline_says_a_head_once() -> None:
         )
     )
     assert encode(evidence, "outline").split("\n")[1:] == [
-        "DeltaPay: serves Germany | France; is subject to DSA",
+        "DeltaPay: serves Germany | France; subject to DSA",
         "Northstar: acquired DeltaPay",
     ]
 

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from apl.errors import EmbedderMismatchError, InputError, ReadOnlyStoreError
 from apl.protocols import Embedder, Vectors
+from apl.reports import DeleteReport, IndexReport
 from apl.state.codebook import Codebook
 from apl.state.engine import Store
-from apl.symbols import Chunk, DeleteReport, IndexReport
+from apl.symbols import Chunk
 from apl.testing import HashEmbedder, ScriptedExtractor, WordCounter
 from apl.write.ingestion import Ingestion
 
@@ -254,6 +255,36 @@ def test_delete_happens_whole_or_not_at_all(codebook: Codebook, store: Store, mo
     with pytest.raises(ZeroDivisionError):
         codebook.delete(["d1", "d2"])
     assert content(store) == before
+
+
+def test_chunks_are_deleted_by_their_ids(codebook: Codebook, store: Store) -> None:
+    """With all that only they say; their document goes with the last of them, unknown ids are passed over."""
+    index(codebook, [Chunk(ACQUIRED, id=key, document_id="d1") for key in ("c1", "c2")] + [Chunk(BOTH, id="c3")])
+    report = codebook.delete_chunks(["c1", "c1", "zzz", "c\ud800"])
+    assert (report.documents, report.chunks, report.edges) == (0, 1, 0)
+    report = codebook.delete_chunks(["c2", "c3"])
+    assert (report.documents, report.chunks) == (2, 2)
+    assert orphans(store) == {}
+    stats = codebook.stats()
+    assert (stats.documents, stats.chunks, stats.entities) == (0, 0, 0)
+    assert codebook.delete_chunks([]).chunks == 0
+    assert codebook.stats().generation == stats.generation
+    with pytest.raises(InputError, match="list of chunk ids"):
+        codebook.delete_chunks("c1")
+
+
+def test_documents_are_walked_page_by_page(codebook: Codebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every document once, in the order of its id, while the store changes; as `documents` says."""
+    monkeypatch.setattr("apl.state.codebook._DOCUMENTS_A_PAGE", 4)
+    assert list(codebook.chunk_hashes()) == []
+    index(codebook, [Chunk(f"{ACQUIRED} {n}", id=f"c{n}", document_id=f"d{n // 2}") for n in range(16)])
+    assert dict(codebook.chunk_hashes()) == codebook.documents()
+    seen = []
+    for document, hashes in codebook.chunk_hashes():
+        assert len(hashes) == 2
+        seen.append(document)
+        codebook.delete([document])
+    assert seen == [f"d{n}" for n in range(8)]
 
 
 def test_delete_of_a_read_only_store_raises(store: Store) -> None:

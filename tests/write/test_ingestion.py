@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sqlite3
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,11 +16,12 @@ import pytest
 
 from apl.errors import ConfigError, MissingDependency, ReadOnlyStoreError
 from apl.protocols import Vectors
+from apl.reports import IndexReport
 from apl.state.codebook import Codebook
 from apl.state.engine import Store
 from apl.state.passages import Passages
 from apl.state.records import StoredPassage
-from apl.symbols import Chunk, ExtractedTriple, Extraction, IndexReport, Passage, Triple
+from apl.symbols import Chunk, ExtractedTriple, Extraction, Passage, Triple
 from apl.testing import HashEmbedder, ScriptedExtractor, WordCounter
 from apl.text import content_hash
 from apl.write.ingestion import Ingestion
@@ -63,6 +65,10 @@ class BatchEmbedder(HashEmbedder):
         self.asked.append(list(texts))
         vectors = super().embed(texts)
         return self._on_bad(vectors) if self._on_bad is not None and "BAD" in texts else vectors
+
+
+class Tracked(Chunk):
+    """A chunk that a weak reference can watch."""
 
 
 class FussyCounter(WordCounter):
@@ -451,6 +457,34 @@ def test_fault_of_the_set_up_ends_the_run(codebook: Codebook, store: Store, erro
         index(codebook, [Chunk(ACQUIRED, id="c1"), Chunk("BAD", id="c2")], batch_size=1, **{part: parts[part]})
     assert caught.value is error
     assert keys(store) == ["c1"]
+
+
+def test_errors_are_counted_beyond_those_that_are_kept(codebook: Codebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report of a large corpus does not grow with its faults."""
+    monkeypatch.setattr("apl.write.ingestion.MAX_KEPT_ERRORS", 3)
+    ingestion = Ingestion(
+        codebook, embedder=HashEmbedder(), extractor=None, counter=WordCounter(), language="en", max_chunk_chars=5
+    )
+    report = ingestion.run([Chunk(f"too long {n}", id=str(n)) for n in range(10)] + [Chunk("fits")], batch_size=4)
+    assert (report.chunks, report.failed, report.indexed) == (11, 10, 1)
+    assert [error.chunk_id for error in report.errors] == ["0", "1", "2"]
+
+
+def test_only_a_few_batches_of_a_source_are_in_memory(codebook: Codebook) -> None:
+    """A batch is let go when it is committed, however long the source."""
+    alive: weakref.WeakSet[Tracked] = weakref.WeakSet()
+    most = 0
+
+    def source() -> Iterator[Chunk]:
+        nonlocal most
+        for number in range(60):
+            made = Tracked(f"Firm {number} pays.", id=str(number))
+            alive.add(made)
+            most = max(most, len(alive))
+            yield made
+
+    assert index(codebook, source(), batch_size=5).indexed == 60
+    assert most <= 15
 
 
 def test_read_only_store_takes_no_chunks(codebook: Codebook, store: Store) -> None:

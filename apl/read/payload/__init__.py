@@ -20,7 +20,6 @@ from apl.read.payload.index_forms import (
 )
 from apl.read.payload.outline import (
     Outline,
-    OutlineLine,
     decode_outline,
     encode_outline,
     mark,
@@ -28,6 +27,7 @@ from apl.read.payload.outline import (
     outline_of,
     outline_rules,
 )
+from apl.read.payload.statements import OutlineLine
 from apl.symbols import Evidence, Form, Quote
 
 __all__ = [

@@ -18,8 +18,8 @@ def neutralise(evidence: Evidence) -> Evidence:
     and show line breaks and control characters as escapes. Empty runs, edges without any name and empty quotes are
     left out.
     """
-    facts = [[(_triple(triple), ranks) for triple, ranks in run] for run in _with_ranks(evidence)]
-    kept = [[(triple, ranks) for triple, ranks in run if triple] for run in facts]
+    facts = [[(_triple(triple), place) for triple, place in run] for run in _with_places(evidence)]
+    kept = [[(triple, place) for triple, place in run if triple] for run in facts]
     return Evidence(
         questions=_runs(evidence.questions),
         answers=_runs(evidence.answers),
@@ -29,15 +29,20 @@ def neutralise(evidence: Evidence) -> Evidence:
             for quote in evidence.quotes
             if (text := neutral_quote(quote.text)).strip()
         ),
-        fact_ranks=tuple(tuple(ranks for _, ranks in run) for run in kept if run) if evidence.fact_ranks else (),
+        fact_ranks=tuple(tuple(ranks for _, (ranks, _) in run) for run in kept if run) if evidence.fact_ranks else (),
+        fact_sentences=(
+            tuple(tuple(sentence for _, (_, sentence) in run) for run in kept if run) if evidence.fact_sentences else ()
+        ),
     )
 
 
-def _with_ranks(evidence: Evidence) -> Iterator[list[tuple[Triple, tuple[int, ...]]]]:
+def _with_places(evidence: Evidence) -> Iterator[list[tuple[Triple, tuple[tuple[int, ...], int]]]]:
+    """Every run's edges with the documents and the sentence that say them, as far as they are known."""
     unknown: tuple[int, ...] = ()
     for number, run in enumerate(evidence.facts):
         ranks = evidence.fact_ranks[number] if evidence.fact_ranks else (unknown,) * len(run)
-        yield list(zip(run, ranks, strict=True))
+        sentences = evidence.fact_sentences[number] if evidence.fact_sentences else (-1,) * len(run)
+        yield list(zip(run, zip(ranks, sentences, strict=True), strict=True))
 
 
 def _runs(runs: tuple[Run, ...]) -> tuple[Run, ...]:

@@ -14,22 +14,14 @@ from dataclasses import dataclass
 
 from apl.errors import PayloadError
 from apl.read.payload.escapes import escape_head, escape_statement, unescape
-from apl.symbols import Evidence, Quote, Run
-from apl.text import is_specific
+from apl.read.payload.statements import OutlineLine, group_of, grouped
+from apl.symbols import Evidence, Quote
 
 _SECTIONS = {"#q": "earlier questions", "#a": "earlier answers", "#f": "facts"}
 _BLOCK = "\n\n"
 _LINE = re.compile(r"(?P<head>(?:\\.|[^\\])*?): (?P<statements>.*)")
 _STATEMENT_END = re.compile(r"((?:\\.|[^\\;])*)(?:; |\Z)")
 _TAIL_END = re.compile(r"((?:\\.|[^\\|])*?)(?: \| |\Z)")
-
-
-@dataclass(frozen=True, slots=True)
-class OutlineLine:
-    """What a line says of its head: each statement is "relation tail" and the further tails of that relation."""
-
-    head: str
-    statements: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +35,9 @@ class Outline:
 
 
 def outline_of(evidence: Evidence) -> Outline:
-    """The outline of neutral evidence: edges grouped by head, then by relation, in order of first appearance.
-
-    A head in small letters is grouped within its run only.
-    """
-    return Outline(_grouped(evidence.questions), _grouped(evidence.answers), _grouped(evidence.facts), evidence.quotes)
+    """The outline of neutral evidence (see `grouped`)."""
+    facts = grouped(evidence.facts, evidence.fact_sentences)
+    return Outline(grouped(evidence.questions), grouped(evidence.answers), facts, evidence.quotes)
 
 
 def encode_outline(evidence: Evidence, *, marked: bool = False) -> str:
@@ -58,9 +48,9 @@ def encode_outline(evidence: Evidence, *, marked: bool = False) -> str:
 
 def outline_rules(evidences: Sequence[Evidence], *, alternating: bool = True) -> str:
     """The line of rules for one or more pieces of evidence; their blocks alternate unless they are apart."""
-    sentences = ["Facts by head: relation tail | tail; relation tail."]
+    sentences = ["Facts by head; | repeats the relation."]
     if any(evidence.quotes for evidence in evidences):
-        sentences.append("Blocks alternate: facts, verbatim." if alternating else "Other lines are verbatim.")
+        sentences.append("Blocks alternate: facts, quotes." if alternating else "Other lines are quotes.")
     if any(evidence.questions or evidence.answers for evidence in evidences):
         sentences.append(" ".join(f"{key} {meaning}." for key, meaning in _SECTIONS.items()))
     return " ".join(sentences)
@@ -80,7 +70,7 @@ def outline_blocks(evidence: Evidence, *, marked: bool = False) -> list[str]:
     opening: list[str] = []
     for key, runs in (("#q", evidence.questions), ("#a", evidence.answers)):
         if runs:
-            opening += [key, *(_line(line) for line in _grouped(runs))]
+            opening += [key, *(_line(line) for line in grouped(runs))]
     if opening and (evidence.facts or evidence.quotes):
         opening.append("#f")
     blocks: list[list[str]] = [opening]
@@ -108,42 +98,18 @@ def _in_reading_order(evidence: Evidence) -> Iterator[tuple[bool, str, tuple[int
     number = 0
     for run, triples in enumerate(evidence.facts):
         for place, triple in enumerate(triples):
-            group = _group_of(triple.head, run)
+            group = group_of(triple.head, run)
             first_edge.setdefault(group, number)
             ranks.setdefault(group, []).extend(evidence.fact_ranks[run][place] if evidence.fact_ranks else ())
             number += 1
     pending = deque(evidence.quotes)
-    for line, (group, first) in zip(_grouped(evidence.facts), first_edge.items(), strict=True):
+    lines = grouped(evidence.facts, evidence.fact_sentences)
+    for line, (group, first) in zip(lines, first_edge.items(), strict=True):
         while pending and pending[0].after <= first:
             yield True, pending[0].text, (pending.popleft().rank,)
         yield False, _line(line), tuple(ranks[group])
     for quote in pending:
         yield True, quote.text, (quote.rank,)
-
-
-def _grouped(runs: Iterable[Run]) -> tuple[OutlineLine, ...]:
-    heads: dict[tuple[str, int], dict[str, dict[str, None]]] = {}
-    for number, run in enumerate(runs):
-        for triple in run:
-            statements = heads.setdefault(_group_of(triple.head, number), {})
-            statements.setdefault(triple.relation, {}).setdefault(triple.tail)
-    return tuple(
-        OutlineLine(head, tuple(_statement(relation, list(tails)) for relation, tails in relations.items()))
-        for (head, _), relations in heads.items()
-    )
-
-
-def _group_of(head: str, run: int) -> tuple[str, int]:
-    """A specific name is one head in all runs; any other may mean another thing in each."""
-    return (head, -1) if is_specific(head) else (head, run)
-
-
-def _statement(relation: str, tails: list[str]) -> tuple[str, ...]:
-    return (_joined(relation, tails[0]), *tails[1:])
-
-
-def _joined(relation: str, tail: str) -> str:
-    return f"{relation} {tail}" if relation and tail else relation or tail
 
 
 def _line(line: OutlineLine) -> str:

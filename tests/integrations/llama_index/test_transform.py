@@ -253,7 +253,8 @@ def test_upserts_and_deletes_reach_the_codebook_by_sync(
     assert pipeline.docstore is not None
     report = transform.sync(pipeline.docstore, transformations=pipeline.transformations)
     assert (report.changed, report.gone) == (("doc-1",), ("doc-5",))
-    assert (report.index.chunks, report.index.indexed) == (len(made), len(made))
+    assert (len(report.surplus_chunks), report.missing_chunks) == (before[1] + len(made) - held(empty_layer)[1], ())
+    assert report.index.chunks == 0, "the pipeline has indexed the new text already"
     assert held(empty_layer)[0] == 5
     assert known(empty_layer, made) == (len(made), len(made))
     again = transform.sync(pipeline.docstore, transformations=pipeline.transformations)
@@ -287,6 +288,60 @@ def test_the_docstore_of_an_index_needs_no_transformations(empty_layer: AutoPrun
     docstore.delete_ref_doc("c")
     docstore.add_documents([fact("c-new", "c", "Ingrid leads DeltaPay.")])
     assert transform.sync(docstore).changed == ()
+
+
+def test_sync_names_chunks_and_can_only_look(empty_layer: AutoPrunedLayer) -> None:
+    """Missing, changed and surplus ones by id; a dry run says the same and changes nothing."""
+    docstore, transform = SimpleDocumentStore(), APLTransform(layer=empty_layer)
+    docstore.add_documents([fact("a1", "a", "Northstar acquired DeltaPay."), fact("a2", "a", "It paid in cash.")])
+    docstore.add_documents([fact("b1", "b", "BlueGate insures."), fact("n1", "n", "Nothing changes here.")])
+    transform.sync(docstore)
+    docstore.delete_document("a2")
+    docstore.delete_ref_doc("b")
+    docstore.add_documents([fact("a1", "a", "Northstar sold DeltaPay."), fact("a3", "a", "Nobody said for how much.")])
+    looked = transform.sync(docstore, dry_run=True)
+    assert (looked.missing_chunks, looked.changed_chunks) == (("a3",), ("a1",))
+    assert looked.surplus_chunks == ("a2", "b1")
+    assert (looked.changed, looked.gone, looked.dry_run, looked.in_step) == (("a",), ("b",), True, False)
+    assert held(empty_layer) == (3, 4)
+    mended = transform.sync(docstore)
+    assert (mended.missing_chunks, mended.changed_chunks, mended.surplus_chunks) == (("a3",), ("a1",), ("a2", "b1"))
+    assert (mended.index.indexed, mended.index.replaced) == (2, 1)
+    assert held(empty_layer) == (2, 3)
+    assert transform.sync(docstore).in_step
+
+
+def test_documents_of_one_text_are_all_in_the_docstore(empty_layer: AutoPrunedLayer) -> None:
+    """LlamaIndex lists hashes, of which equal texts share one: none of the documents is taken for gone."""
+    docstore, transform = SimpleDocumentStore(), APLTransform(layer=empty_layer)
+    docstore.add_documents([Document(id_=f"same-{n}", text="Northstar acquired DeltaPay.") for n in range(3)])
+    assert len(transform.sync(docstore, transformations=[]).changed) == 3
+    assert transform.sync(docstore, transformations=[]).in_step
+    assert held(empty_layer) == (3, 3)
+
+
+def test_a_docstore_is_read_node_by_node(empty_layer: AutoPrunedLayer) -> None:
+    """Its texts are not all in memory at once; one that is not over a key-value store is read as a whole."""
+
+    class Counting(SimpleDocumentStore):
+        @property
+        def docs(self) -> Any:
+            raise AssertionError("all nodes were loaded at once")
+
+    class Foreign:
+        def __init__(self, nodes: list[TextNode]) -> None:
+            self.docs = {node.node_id: node for node in nodes}
+
+        def get_ref_doc_info(self, _: str) -> None: ...
+
+        def get_document_hash(self, _: str) -> None: ...
+
+    nodes = [fact(f"n{n}", f"d{n // 3}", f"Firm {n} pays.") for n in range(150)]
+    docstore, transform = Counting(), APLTransform(layer=empty_layer)
+    docstore.add_documents(nodes)
+    assert len(transform.sync(docstore).missing_chunks) == 150
+    foreign: Any = Foreign(nodes[:-1])
+    assert transform.sync(foreign).surplus_chunks == ("n149",)
 
 
 def test_what_other_docstores_filled_can_be_kept(empty_layer: AutoPrunedLayer) -> None:

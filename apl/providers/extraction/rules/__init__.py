@@ -1,0 +1,1 @@
+"""How parsed sentences become triples: English dependency rules, rules for other label sets, and noun phrases."""
