@@ -277,6 +277,8 @@ class TestTitles:
             ("Ann Lee", "Ann Lee is an Irish engineer. Bob Ray met Ann Lee. He founded DeltaPay in 2011."),
             ("DeltaPay", "Bob Ray founded CloudCo. He sold CloudCo in 2011."),
             ("Dublin", "Dublin is a city. It is known that rents rose."),
+            ("Boston", "The Boston Red Sox are a baseball team. It is the oldest team of the league."),
+            ("Dublin", "It was founded in 2011."),
             ("", "Ann Lee is an Irish engineer. She founded DeltaPay."),
         ],
         ids=[
@@ -285,6 +287,8 @@ class TestTitles:
             "somebody between",
             "never the title",
             "expletive",
+            "another of the title's name",
+            "the text begins with it",
             "no title",
         ],
     )

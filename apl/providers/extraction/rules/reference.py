@@ -71,10 +71,11 @@ class Topic:
         if self._begun or not self.title or noun.pos_ != "PROPN":
             return False
         said, own = _bare_words(name), self._names[-1]
+        if self._looks_like_a_person and len(own) > 1 and said[-1:] == own[-1:]:
+            return True
         rest = iter(said)
-        family = len(own) > 1 and said[-1:] == own[-1:] and self._looks_like_a_person
-        shortened = len(said) * 2 > len(own) and said == own[: len(said)]
-        return all(word in rest for word in own) or shortened or family
+        longer = all(word in rest for word in own) and (len(own) * 2 > len(said) or self._looks_like_a_person)
+        return longer or (len(said) * 2 > len(own) and said == own[: len(said)])  # "Boston Red Sox" is not Boston
 
     def holds(self, name: str) -> bool:
         """True when every word of a name is in the title."""
@@ -122,8 +123,8 @@ class Topic:
         if not self.title or not wanted or self._pronoun not in ("", wanted):
             return False
         personal = wanted in ("he", "she")
-        if not self._begun:
-            return wanted != "they" and self._looks_like_a_person == personal
+        if not self._begun:  # a text that begins with "it" may go on from what another passage said
+            return personal and self._looks_like_a_person
         if self._kind is None:
             return self._focus and wanted != "they" and personal == self._looks_like_a_person
         return self._focus and _KINDS[wanted] == self._kind
