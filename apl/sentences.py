@@ -22,6 +22,7 @@ _MAX_TITLE_CHARS = 120
 _WINDOW_CHARS = 3 * MAX_SENTENCE_CHARS
 
 _FENCE = re.compile(r"\s*(```|~~~)")
+_HASHES = re.compile(r"^#{1,6}\s+|\s+#+$")
 _RULE = re.compile(r"\s*+(?:([=\-*~_#^+─━═])\1{2,}|(?=.*\|)(?=.*-)[|:+\-\s]++)\s*+\Z")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+•‣◦–]|\(?\d{1,3}[.)]|\(?[A-Za-z][.)])\s+\S")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
@@ -61,6 +62,11 @@ def split_sentences(text: str, *, title: str | None = None, language: str = "en"
                 if low < high:
                     units.append(Sentence(len(units), low, high, text[low:high], kind))
     return tuple(units)
+
+
+def heading_words(text: str) -> str:
+    """What a heading says, on one line, without Markdown's marks."""
+    return _HASHES.sub("", " ".join(text.split())).strip()
 
 
 def _blocks(text: str, title: str | None) -> Iterator[_Block]:

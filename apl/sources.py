@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from apl.errors import InputError
 from apl.reports import ChunkError
-from apl.sentences import split_sentences
+from apl.sentences import heading_words, split_sentences
 from apl.symbols import Chunk, Sentence
 from apl.text import is_encodable
 
@@ -39,7 +39,6 @@ _MAX_KEPT_FAULTS = 1000
 """Faults a corpus names; the others are counted."""
 
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
-_HASHES = re.compile(r"^#{1,6}\s+|\s+#+$")
 _KEYS = ("text", "id", "document_id", "doc_id", "title")
 _SHAPE = '{"text": "...", "id": "...", "document_id": "...", "title": "..."} (all but text optional)'
 
@@ -288,7 +287,7 @@ def split_document(text: str, document_id: str, *, chunk_chars: int) -> list[Chu
     title: str | None = None
     for units in _gather(_paragraphs(text), chunk_chars):
         headings = [unit for unit in units if unit.kind == "title"]
-        title = _heading(headings[-1].text) if headings else title
+        title = heading_words(headings[-1].text) if headings else title
         start = text.rfind("\n", 0, units[0].start) + 1
         if text[start : units[0].start].strip():
             start = units[0].start
@@ -329,11 +328,6 @@ def _gather(paragraphs: Iterable[list[Sentence]], chunk_chars: int) -> Iterator[
 
 def _all_headings(units: Iterable[Sentence]) -> bool:
     return all(unit.kind in ("title", "rule") for unit in units)
-
-
-def _heading(text: str) -> str:
-    """A heading's words without Markdown's marks."""
-    return _HASHES.sub("", " ".join(text.split())).strip()
 
 
 # --- bringing the store up to date ------------------------------------------------------------------------------------

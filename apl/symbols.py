@@ -67,10 +67,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk with its sentences: what an extractor reads."""
+    """A chunk with its sentences: what an extractor reads. `language` is an ISO 639-1 code."""
 
     chunk: Chunk
     sentences: tuple[Sentence, ...]
+    language: str = "en"
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class TestTokens:
     def test_the_overall_figure_counts_edges_quotes_and_rules(self, measures: ModuleType, readings: Any) -> None:
         edges = [("Northstar", "acquired", "DeltaPay in March 2022")]
         costs = measures.outline_costs(readings((TEXT, edges)), WordCounter())["passage"]
-        said = "Northstar: acquired DeltaPay in March 2022\n\nThe price was never published. It was 40 million."
+        said = "Northstar: acquired DeltaPay in March 2022\n\nprice was never published. It was 40 million."
         assert costs["overall_without_rules"]["sent"] == WordCounter().count(said)
         assert costs["overall"]["sent"] > costs["overall_without_rules"]["sent"]
         assert costs["overall"]["host"] == WordCounter().count(TEXT)
@@ -102,7 +102,8 @@ class TestTokens:
         assert grouped["host"] == alone["host"]
 
     def test_text_without_edges_costs_itself(self, measures: ModuleType, readings: Any) -> None:
-        costs = measures.outline_costs(readings((f"News of {TEXT}", [])), WordCounter())["passage"]
+        text = "Northstar paid 40 million."
+        costs = measures.outline_costs(readings((text, [])), WordCounter())["passage"]
         assert costs["overall"]["value"] == 1.0
         assert costs["carried"]["value"] is None
 

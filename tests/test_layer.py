@@ -36,7 +36,7 @@ LONG_TRIPLES = {
 @pytest.fixture
 def long_layer(open_layer: Open) -> AutoPrunedLayer:
     """A layer whose one chunk compresses."""
-    layer = open_layer(extractor=ScriptedExtractor(LONG_TRIPLES), knobs={"forms": ("outline",)})
+    layer = open_layer(extractor=ScriptedExtractor(LONG_TRIPLES), knobs={"forms": ("outline",), "quotes": "verbatim"})
     layer.index([LONG])
     return layer
 
@@ -308,7 +308,7 @@ def test_per_document_parts_stand_in_their_own_documents(open_layer: Open) -> No
 
 def test_lines_that_mean_something_stay_lines(open_layer: Open) -> None:
     """A soft line break in prose becomes a space; a table of short lines keeps its rows and its columns."""
-    layer = open_layer(extractor=None, config=APLConfig(mode="text", on_error="raise"), tokenizer=len)
+    layer = open_layer(extractor=None, tokenizer=len, knobs={"mode": "text", "quotes": "verbatim"})
     wrapped = "The price of the acquisition was never published by\neither of the two companies, as it is said."
     table = "Name   Age   City\nAnna   12    Bonn\nBen    13    Rome 5\n7 Cora   14 Oslo"
     layer.index([Chunk(wrapped, id="wrapped"), Chunk(table, id="table")])
@@ -385,7 +385,7 @@ def test_quotes_are_shortened_where_nothing_is_lost(open_layer: Open) -> None:
 def test_a_heading_that_the_next_sentence_repeats_is_not_said_twice(open_layer: Open) -> None:
     """The quote begins with the heading's words, so the heading itself goes."""
     layer = open_layer(extractor=None)
-    layer.index([Chunk("DeltaPay\nDeltaPay sued CloudCo.", id="c", title="DeltaPay")])
+    layer.index([Chunk("# DeltaPay\n\nDeltaPay sued CloudCo.", id="c")])
     turn = layer.compress("Who sued?", ["c"])
     assert turn.text == "DeltaPay sued CloudCo."
     assert [decision.outcome for decision in turn.explain()] == ["dropped", "quote"]

@@ -10,6 +10,7 @@ from typing import Literal
 
 from apl.config import Mode
 from apl.read.evidence import HostChunk, Unit
+from apl.sentences import heading_words
 from apl.symbols import Citation, Decision, Evidence, Outcome, Quote, Triple
 from apl.text import is_specific, normal_form
 
@@ -198,13 +199,18 @@ def _fate(unit: Unit, following: Unit | None, heads: set[str], mode: Mode) -> tu
         return "quote", "verbatim costs less here, or text mode was asked for"
     if unit.carried and unit.triples:
         return "edges", "its edges carry all its content words"
-    if unit.sentence.kind == "title" and heads and normal_form(unit.sentence.text) in map(normal_form, heads):
+    if unit.sentence.kind == "title" and heads and _is_head(unit.sentence.text, heads):
         return "edges", "the heading is a head among the chunk's edges"
     return "quote", "its edges would lose words" if unit.triples else "it has no edges"
 
 
+def _is_head(heading: str, heads: set[str]) -> bool:
+    return normal_form(heading_words(heading)) in map(normal_form, heads)
+
+
 def _repeats(heading: str, following: Unit) -> bool:
     """True when a sentence of prose begins with the words of the heading before it, quoted or not."""
+    heading = heading_words(heading)
     said = following.sentence.text.lstrip("\"“'`")
     whole = said.startswith(heading) and not said[len(heading) : len(heading) + 1].isalnum()
     return whole and following.sentence.kind == "prose" and following.state == "known" and len(said) > len(heading)

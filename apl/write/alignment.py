@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from apl.shortening import shortened
 from apl.state.records import NewOccurrence
 from apl.symbols import ExtractedTriple, Extraction, Passage, Sentence, Triple
 from apl.text import is_carried, is_encodable, keeps_content
@@ -39,16 +40,18 @@ def align_passage(passage: Passage, extraction: Extraction) -> AlignedPassage:
         AlignedSentence(
             sentence,
             sentence.kind == "rule" or is_carried(sentence.text, said.get(sentence.position, ()), extraction.lemmas),
-            _short_quote(sentence, extraction),
+            _short_quote(sentence, extraction, passage.language),
         )
         for sentence in passage.sentences
     )
     return AlignedPassage(sentences, tuple(occurrences), extraction.malformed + dropped)
 
 
-def _short_quote(sentence: Sentence, extraction: Extraction) -> str | None:
-    """The extractor's shorter quote where it is one and keeps every content word."""
+def _short_quote(sentence: Sentence, extraction: Extraction, language: str) -> str | None:
+    """The extractor's shorter quote, or what the words alone allow, where it is one and keeps every content word."""
     short = extraction.short.get(sentence.position)
+    if short is None and sentence.kind in ("prose", "list"):
+        short = shortened(sentence.text, language)
     if short is None or len(short) >= len(sentence.text) or not is_encodable(short):
         return None
     return short if keeps_content(sentence.text, short, extraction.lemmas) else None

@@ -283,7 +283,7 @@ class Ingestion:
         for item in prepared:
             try:
                 sentences = split_sentences(item.chunk.text, title=item.chunk.title, language=self._language)
-                item.passage = Passage(item.chunk, sentences)
+                item.passage = Passage(item.chunk, sentences, self._language)
                 item.tokens = self._counter.count(item.chunk.text)
             except Exception as error:
                 item.error = f"could not be split or counted ({type(error).__name__}: {error})"

@@ -73,7 +73,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "inline_triple": {"forms": ("inline_triple",)},
     "outline": OUTLINE,
     "quotes": {"mode": "text", "ratio": 0.5, **OUTLINE},
-    "host_text": {"mode": "text", **OUTLINE},
+    "host_text": {"mode": "text", "quotes": "verbatim", **OUTLINE},
 }
 """Knobs that make the payload of the story go out in each form."""
 

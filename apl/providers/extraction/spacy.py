@@ -15,6 +15,7 @@ from apl.providers.extraction.rules.noun_phrases import noun_phrase_triples
 from apl.providers.extraction.rules.reference import Topic
 from apl.providers.extraction.rules.surface import telegraphic, unparsed
 from apl.providers.extraction.rules.universal import Labels, labels_of, universal_triples
+from apl.sentences import heading_words
 from apl.symbols import ExtractedTriple, Extraction, Passage
 from apl.text import NEGATIONS
 
@@ -150,11 +151,11 @@ class _Found:
         return Extraction(tuple(self.triples), lemmas, short=self._short, fallbacks=self.fallbacks)
 
 
-def _title_of(passage: Passage) -> str | None:
+def _title_of(passage: Passage) -> str:
     """The chunk's title, or the heading its text begins with."""
     first = passage.sentences[0] if passage.sentences else None
     heading = first.text if first is not None and first.kind == "title" else None
-    return passage.chunk.title or heading
+    return heading_words(passage.chunk.title or heading or "")
 
 
 def _load(pipeline: str | Path) -> Any:
