@@ -93,12 +93,14 @@ def docs(draw: st.DrawFn) -> Any:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(docs(), min_size=1, max_size=3))
-def test_any_tree_gives_edges_of_its_own_words(parsed: list[Any]) -> None:
+@given(
+    st.lists(docs(), min_size=1, max_size=3), st.sampled_from([TITLE, "", "It", "You", "She (name)", "the name of one"])
+)
+def test_any_tree_gives_edges_of_its_own_words(parsed: list[Any], title: str) -> None:
     """Whatever the parser says: every word of an edge is the sentence's or the title's, and no part is empty."""
-    topic = Topic(TITLE)
+    topic = Topic(title)
     for doc in parsed:
-        known = f"{doc.text} {TITLE} born 1970 is are".casefold()
+        known = f"{doc.text} {title} born 1970 is are".casefold()
         for triple in sentence_triples(doc, topic):
             assert triple.head.strip()
             assert triple.relation.strip()

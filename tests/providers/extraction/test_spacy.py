@@ -321,6 +321,8 @@ class TestTitles:
         """A name of verbs and conjunctions is a subject because it is the title."""
         said = of_title(extractor, "On and On and Beyond", "On and On and Beyond is the debut album of Mac Ray.")
         assert said == [[("On and On and Beyond", "is", "debut album of Mac Ray")]]
+        said = of_title(extractor, "You Ran Away (song)", "You Ran Away is a song by Mac Ray. It was released in 2011.")
+        assert said[1] == [("You Ran Away (song)", "released in", "2011")]
 
 
 @pytest.mark.model

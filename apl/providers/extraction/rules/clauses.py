@@ -67,7 +67,7 @@ def _opening_triples(doc: Any, root: Any, topic: Topic) -> tuple[Triple, ...]:
     pairs.append((verb.text, surface(doc[verb.i + 1 :])))
     if not all(is_sound(*pair) for pair in pairs):
         return ()
-    topic.follow(verb, doc[0], is_topic=True)
+    topic.follow(verb, doc[0], is_topic=True, by_name=True)
     return tuple(Triple(topic.title, *pair) for pair in pairs)
 
 

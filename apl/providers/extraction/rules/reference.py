@@ -100,10 +100,10 @@ class Topic:
         named = subject.lemma_.casefold() == self._noun and subject.left_edge.lower_ in ("the", "this")
         return self._begun and bool(self._noun) and named and subject.i - subject.left_edge.i == 1
 
-    def follow(self, verb: Any, subject: Any, *, is_topic: bool) -> None:
-        """Note a sentence's main clause before the next one is read."""
-        pronoun = _CLASSES.get(subject.left_edge.lower_, "")
-        if is_topic and subject.tag_ == "PRP":
+    def follow(self, verb: Any, subject: Any, *, is_topic: bool, by_name: bool = False) -> None:
+        """Note a sentence's main clause before the next one is read; `by_name`: the title itself, "You and I"."""
+        pronoun = _PRONOUNS.get(subject.lower_, "") if subject.tag_ == "PRP" and not by_name else ""
+        if is_topic and pronoun:
             self._pronoun = pronoun
             self._kind = _KINDS[pronoun]
         elif is_topic and self._kind is None:
