@@ -93,9 +93,10 @@ class Renderer:
 def _outline_pieces(statement: Statement, *, marked: bool) -> list[Part]:
     """Each document's own lines; the rules stand above the first."""
     evidences = [(rank, neutralise(evidence)) for rank, evidence in statement.by_rank]
-    rules = outline_rules([evidence for _, evidence in evidences], alternating=False)
-    pieces = []
-    for number, (rank, evidence) in enumerate(evidences):
-        text = SEPARATOR.join(block for block in outline_blocks(evidence, marked=marked) if block)
-        pieces.append(Part(rank, f"{rules}\n{text}" if number == 0 else text))
-    return pieces
+    blocks = [outline_blocks(evidence, marked=marked) for _, evidence in evidences]
+    rules = outline_rules([evidence for _, evidence in evidences], blocks, alternating=False)
+    texts = [SEPARATOR.join(block for block in own if block) for own in blocks]
+    return [
+        Part(rank, f"{rules}\n{text}" if number == 0 else text)
+        for number, ((rank, _), text) in enumerate(zip(evidences, texts, strict=True))
+    ]

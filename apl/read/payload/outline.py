@@ -19,6 +19,7 @@ from apl.symbols import Evidence, Quote
 
 _SECTIONS = {"#q": "earlier questions", "#a": "earlier answers", "#f": "facts"}
 _BLOCK = "\n\n"
+_NEXT_TAIL = " | "
 _LINE = re.compile(r"(?P<head>(?:\\.|[^\\])*?): (?P<statements>.*)")
 _STATEMENT_END = re.compile(r"((?:\\.|[^\\;])*)(?:; |\Z)")
 _TAIL_END = re.compile(r"((?:\\.|[^\\|])*?)(?: \| |\Z)")
@@ -43,12 +44,16 @@ def outline_of(evidence: Evidence) -> Outline:
 def encode_outline(evidence: Evidence, *, marked: bool = False) -> str:
     """Rules, then alternating blocks; the empty string for no evidence."""
     blocks = outline_blocks(evidence, marked=marked)
-    return outline_rules([evidence]) + "\n" + _BLOCK.join(blocks) if any(blocks) else ""
+    return outline_rules([evidence], [blocks]) + "\n" + _BLOCK.join(blocks) if any(blocks) else ""
 
 
-def outline_rules(evidences: Sequence[Evidence], *, alternating: bool = True) -> str:
-    """The line of rules for one or more pieces of evidence; their blocks alternate unless they are apart."""
-    sentences = ["Facts by head; | repeats the relation."]
+def outline_rules(evidences: Sequence[Evidence], blocks: Sequence[Sequence[str]], *, alternating: bool = True) -> str:
+    """The line of rules for one or more pieces of evidence and their `outline_blocks`, no rule that is not needed.
+
+    Their blocks alternate unless they are apart.
+    """
+    repeats = any(_NEXT_TAIL in facts for own in blocks for facts in own[::2])
+    sentences = ["Facts by head; | repeats the relation." if repeats else "Facts by head."]
     if any(evidence.quotes for evidence in evidences):
         sentences.append("Blocks alternate: facts, quotes." if alternating else "Other lines are quotes.")
     if any(evidence.questions or evidence.answers for evidence in evidences):
@@ -113,7 +118,7 @@ def _in_reading_order(evidence: Evidence) -> Iterator[tuple[bool, str, tuple[int
 
 
 def _line(line: OutlineLine) -> str:
-    statements = (" | ".join(escape_statement(part) for part in statement) for statement in line.statements)
+    statements = (_NEXT_TAIL.join(escape_statement(part) for part in statement) for statement in line.statements)
     return f"{escape_head(line.head)}: {'; '.join(statements)}"
 
 

@@ -83,7 +83,7 @@ def test_spread_puts_the_payload_first_and_keeps_all_others_empty(
 ) -> None:
     """The default layout: `k` documents stay `k` documents."""
     first, *others = APLRetriever(host=host, layer=layer).invoke(question)
-    assert first.page_content.startswith("Facts by head;")
+    assert first.page_content.startswith("Facts by head")
     assert [document.page_content for document in others] == [""] * 5
 
 
@@ -91,7 +91,7 @@ def test_single_hands_on_one_document(layer: AutoPrunedLayer, host: BaseRetrieve
     """The payload in the host's first document, nothing else."""
     (only,) = APLRetriever(host=host, layer=layer, layout="single").invoke(question)
     assert only.id == "release-purchase"
-    assert only.page_content.startswith("Facts by head;")
+    assert only.page_content.startswith("Facts by head")
 
 
 def test_per_document_lets_each_document_say_its_own(

@@ -328,7 +328,7 @@ def test_spread_puts_the_payload_first_and_keeps_all_others_empty(
 ) -> None:
     """The default layout."""
     first, *others = APLPostprocessor(layer=layer).postprocess_nodes(nodes, query_str=question)
-    assert first.text.startswith("Facts by head;")
+    assert first.text.startswith("Facts by head")
     assert [node.text for node in others] == [""] * 5
 
 

@@ -74,7 +74,8 @@ class Topic:
         if self._looks_like_a_person and len(own) > 1 and said[-1:] == own[-1:]:
             return True
         rest = iter(said)
-        longer = all(word in rest for word in own) and (len(own) * 2 > len(said) or self._looks_like_a_person)
+        begins = self._looks_like_a_person and said[:1] == own[:1]
+        longer = all(word in rest for word in own) and (len(own) * 2 > len(said) or begins)
         return longer or (len(said) * 2 > len(own) and said == own[: len(said)])  # "Boston Red Sox" is not Boston
 
     def holds(self, name: str) -> bool:
