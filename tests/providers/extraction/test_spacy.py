@@ -337,7 +337,7 @@ class TestShortQuotes:
         [
             ("It is the first bank that was founded in Dublin.", "It is first bank founded in Dublin."),
             ("He said that the price was fair.", "He said price was fair."),
-            ("She bought a house, a car, and a boat.", "She bought house, car, boat."),
+            ("She bought a house, a car, and a boat.", "She bought house, car and boat."),
             (
                 "They met in the City of the Dead, and they never left.",
                 "They met in City of the Dead and they never left.",

@@ -105,8 +105,6 @@ def is_idle(token: Any) -> bool:
         return bool(token.head.dep_ == "ccomp")
     if token.lower_ == "also":
         return bool(token.dep_ == "advmod")
-    if token.lower_ == "and":
-        return _is_second_mark(token)
     return token.i in _reduced(token.doc)
 
 
@@ -131,16 +129,9 @@ def _is_idle_comma(token: Any) -> bool:
         return False
     following = token.nbor()
     if following.lower_ in _JOINING:
-        return not _is_second_mark(following)
+        return True
     last = all(t.text != "," for t in token.doc[token.i + 1 :])
     return last and following.lower_ in _OPENING
-
-
-def _is_second_mark(token: Any) -> bool:
-    """The `and` of "A, B, and C" between nouns: the comma says it."""
-    if token.dep_ != "cc" or token.i == 0 or token.nbor(-1).text != "," or token.head.pos_ not in _NOUNS:
-        return False
-    return any(c.dep_ == "conj" and c.i > token.i for c in token.head.rights)
 
 
 def _reduced(doc: Any) -> frozenset[int]:
