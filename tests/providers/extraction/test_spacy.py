@@ -319,6 +319,17 @@ class TestTitles:
             [("Liffey Bridge", "built in", "1816")],
         ]
 
+    def test_a_fragment_is_said_of_the_title(self, extractor: SpacyExtractor) -> None:
+        """What has no subject of its own speaks of the title, a list's entry does not."""
+        said = of_title(
+            extractor, "DeltaPay", "Founded in Dublin in 2011. A company of 300 people. Ann Lee as chairman."
+        )
+        assert said == [
+            [("DeltaPay", "founded in", "Dublin"), ("DeltaPay", "founded in", "2011")],
+            [("DeltaPay", "is", "company of 300 people")],
+            [],
+        ]
+
     def test_a_title_that_no_parser_understands_is_known(self, extractor: SpacyExtractor) -> None:
         """A name of verbs and conjunctions is a subject because it is the title."""
         said = of_title(extractor, "On and On and Beyond", "On and On and Beyond is the debut album of Mac Ray.")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from apl.providers.extraction.rules.predicates import own_subject, predicate
+from apl.providers.extraction.rules.predicates import Pair, own_subject, predicate
 from apl.providers.extraction.rules.reference import Topic
 from apl.providers.extraction.rules.subjects import Named, inverted_speaker, read_subject
 from apl.providers.extraction.rules.surface import EDGE_MARKS, asides_of, is_sound, surface
@@ -50,7 +50,19 @@ def sentence_triples(doc: Any, topic: Topic | None = None) -> tuple[Triple, ...]
         return opening
     for number, clause in enumerate(_clauses(root, 0, len(doc))):
         found.update(dict.fromkeys(_clause_triples(clause, topic, is_first=number == 0)))
-    return tuple(found)
+    return tuple(found) or _fragment_triples(doc, root, topic)
+
+
+def _fragment_triples(doc: Any, root: Any, topic: Topic) -> tuple[Triple, ...]:
+    """What "Founded in Dublin in 2011." and "A town in Ohio." say, which have no subject but the title."""
+    if not topic.title or own_subject(root) is not None:
+        return ()
+    pairs: list[Pair] = []
+    if root.i == 0 and root.tag_ == "VBN":
+        pairs = predicate(root, 0, len(doc))
+    elif root.pos_ == "NOUN" and doc[0].lower_ in ("a", "an") and doc[0].head == root:
+        pairs = [("is", surface(doc))]
+    return tuple(Triple(topic.title, *pair) for pair in pairs) if all(is_sound(*pair) for pair in pairs) else ()
 
 
 def _opening_triples(doc: Any, root: Any, topic: Topic) -> tuple[Triple, ...]:
