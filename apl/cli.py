@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from apl import __version__
-from apl.config import APLConfig, IndexingConfig, Mode
+from apl.config import APLConfig, IndexingConfig, Mode, Quotes
 from apl.console import flattened, print_exactly, print_json, print_table, say, say_errors, say_turn, turn_as_dict
 from apl.errors import APLError, InputError
 from apl.parts import (
@@ -252,6 +252,9 @@ def compress(
         Mode,
         typer.Option(help="guarded: facts where they say everything, else quotes; symbolic: facts only; text: quotes."),
     ] = "guarded",
+    quotes: Annotated[
+        Quotes, typer.Option(help="shortened: without words that carry nothing; verbatim: as in the passage.")
+    ] = "shortened",
     layout: Annotated[
         Layout, typer.Option(help="How the payload would lie in the documents; single for one text.")
     ] = "single",
@@ -272,7 +275,7 @@ def compress(
     host = _host_chunks(ids, chunks)
     bounded = budget is not None or ratio is not None
     knobs: dict[str, Any] = {"forms": list(dict.fromkeys(name.value for name in form))} if form else {}
-    config = APLConfig(mode=mode, on_error="raise", **knobs)
+    config = APLConfig(mode=mode, quotes=quotes, on_error="raise", **knobs)
     with AutoPrunedLayer.open(
         store,
         embedder=make_embedder(embedder) if bounded else None,

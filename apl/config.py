@@ -10,6 +10,7 @@ from apl.errors import ConfigError
 from apl.symbols import Form, Layout
 
 Mode = Literal["guarded", "symbolic", "text"]
+Quotes = Literal["shortened", "verbatim"]
 
 
 class _Section(BaseModel):
@@ -77,7 +78,7 @@ class APLConfig(_Section):
     """What the reader can read; the cheapest wins, ties in this order (paper 3.6). Small readers want
     `("outline",)`."""
 
-    quotes: Literal["shortened", "verbatim"] = "shortened"
+    quotes: Quotes = "shortened"
     """`shortened`: a quote leaves out articles, auxiliaries and fillers where the index knows such a way of saying it,
     which keeps every content word (apl's own); `verbatim`: every quote stands as in the host's text."""
 
