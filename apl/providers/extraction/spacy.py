@@ -17,7 +17,7 @@ from apl.providers.extraction.rules.surface import telegraphic, unparsed
 from apl.providers.extraction.rules.universal import Labels, labels_of, universal_triples
 from apl.sentences import heading_words
 from apl.symbols import ExtractedTriple, Extraction, Passage
-from apl.text import NEGATIONS
+from apl.text import NEGATIONS, is_encodable
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class SpacyExtractor:
     def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
         """One `Extraction` a passage: the triples of its prose and list items, in reading order."""
         units = [
-            (number, sentence.position, " ".join(sentence.text.split()))
+            (number, sentence.position, " ".join(_encodable(sentence.text).split()))
             for number, passage in enumerate(passages)
             for sentence in passage.sentences
             if sentence.kind in _READ_KINDS
@@ -149,6 +149,11 @@ class _Found:
         """All of it."""
         lemmas = {word: lemma for word, lemma in self._lemmas.items() if word != lemma}
         return Extraction(tuple(self.triples), lemmas, short=self._short, fallbacks=self.fallbacks)
+
+
+def _encodable(text: str) -> str:
+    """The text, with a question mark for every half of a surrogate pair, which no tokenizer takes."""
+    return text if is_encodable(text) else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _title_of(passage: Passage) -> str:

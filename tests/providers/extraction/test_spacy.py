@@ -402,6 +402,10 @@ class TestPassages:
         """White space is collapsed before parsing."""
         assert read(extractor, "Northstar acquired\n   DeltaPay.") == [("Northstar", "acquired", "DeltaPay")]
 
+    def test_half_a_surrogate_pair_is_no_exception(self, extractor: SpacyExtractor) -> None:
+        """A text that no UTF-8 file can hold is read as far as it goes."""
+        assert read(extractor, "Northstar acquired DeltaPay\ud800.")[0][:2] == ("Northstar", "acquired")
+
     def test_one_extraction_a_passage(self, extractor: SpacyExtractor) -> None:
         """Empty passages and passages of code answer with an empty extraction at their place."""
         empty = Passage(Chunk(""), ())
