@@ -25,6 +25,14 @@ def test_phrases_of_one_verb_and_sentence_are_one_statement() -> None:
     assert said(triples, (1, 2)) == ["Ann Lee: born in Cork; born 3 March 1970"]
 
 
+def test_only_dates_go_without_their_preposition() -> None:
+    """A person called May and the Olympics of a year are no dates; a day, a month with a year and a year are."""
+    for tail in ("May Smith", "August Wilson's play", "1984 Olympics", "June", "2010 votes", "2,010 votes"):
+        assert said([("It", "relied on", tail)]) == [f"It: relied on {tail}"]
+    for tail in ("4 May 2010", "May 4, 2010", "May 2010", "2010", "2010, the last year", "2010 and 2011"):
+        assert said([("It", "ended in", tail)]) == [f"It: ended {tail}"]
+
+
 def test_a_relation_may_repeat_its_object() -> None:
     """`acquired DeltaPay in` goes on from `acquired` DeltaPay."""
     triples = [("Northstar", "acquired", "DeltaPay"), ("Northstar", "acquired DeltaPay in", "March 2022")]

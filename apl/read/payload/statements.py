@@ -14,8 +14,10 @@ _PREPOSITIONS = frozenset(
     "despite down during for from in inside into near of off on onto out outside over past since through throughout to "
     "toward towards under until up upon via while with within without following including because due according".split()
 )
-_MONTHS = "January February March April May June July August September October November December"
-_DATE = re.compile(rf"(?:\d{{1,2}} )?(?:{_MONTHS.replace(' ', '|')})\b|[12]\d{{3}}(?!\S)(?! [a-z]|,\d)")
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_DATE = re.compile(rf"\d{{1,2}} (?:{_MONTHS})\b|(?:{_MONTHS}) \d|[12]\d{{3}}(?:\Z|, (?!\d)| and )")
+"""A month needs a day or a year beside it, a year stands alone: May Smith and 1984 Olympics are no dates."""
+
 _BEFORE_DATE = re.compile(r"(\S) (?:in|on)\Z")
 _MAX_CONTINUATION_WORDS = 3
 

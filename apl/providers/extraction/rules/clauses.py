@@ -17,7 +17,7 @@ from apl.providers.extraction.rules.subjects import Named, inverted_speaker, rea
 from apl.providers.extraction.rules.surface import EDGE_MARKS, asides_of, is_sound, surface
 from apl.symbols import Triple
 
-_MAX_SENTENCE_TOKENS, _MAX_TITLE_TOKENS = 150, 16
+_MAX_SENTENCE_TOKENS, _MAX_TITLE_TOKENS, _MAX_OPENING_TOKENS = 150, 16, 4
 _FINITE = ("VBD", "VBP", "VBZ")
 _VERBAL = ("VERB", "AUX")
 _CONDITIONS = ("if", "unless")
@@ -67,6 +67,8 @@ def _fragment_triples(doc: Any, root: Any, topic: Topic) -> tuple[Triple, ...]:
 
 def _opening_triples(doc: Any, root: Any, topic: Topic) -> tuple[Triple, ...]:
     """What "On and On and Beyond is an album" says: names that no parser understands, known from the title."""
+    if not topic.may_begin(doc[:_MAX_OPENING_TOKENS].text):
+        return ()
     end = next((n for n in range(1, min(_MAX_TITLE_TOKENS, len(doc) - 2)) if topic.is_named(doc[:n].text)), 0)
     if not end or _is_understood(root, end):
         return ()
@@ -91,7 +93,6 @@ def _is_understood(root: Any, end: int) -> bool:
 
 def _clauses(verb: Any, start: int, end: int) -> Iterator[_Clause]:
     """The clauses of a stretch that stand by themselves, in order; together they are the stretch."""
-    doc = verb.doc
     before = next((c for c in verb.lefts if c.dep_ in _APART and _is_closed_before(c, start)), None)
     if before is not None:
         yield from _clauses(before, start, before.right_edge.i + 1)
@@ -100,7 +101,8 @@ def _clauses(verb: Any, start: int, end: int) -> Iterator[_Clause]:
     ends = [*(_opening(c) for c in cuts), end]
     yield _Clause(verb, start, ends[0])
     for cut, low, high in zip(cuts, ends, ends[1:], strict=False):
-        yield from _clauses(cut, low, high if high > low else len(doc))
+        if high > low:  # stretches that overlap are a parser's mistake: their words are missed, the guard sees it
+            yield from _clauses(cut, low, high)
 
 
 def _opening(verb: Any) -> int:

@@ -66,6 +66,11 @@ class Topic:
         said = _bare_words(text)
         return bool(said) and said in self._names
 
+    def may_begin(self, opening: str) -> bool:
+        """False when a sentence with these first words surely does not begin with the title."""
+        folded = opening.casefold()
+        return any(name[0].casefold() in folded for name in self._names if name)
+
     def is_opened_as(self, name: str, noun: Any) -> bool:
         """True for another way of saying the title, as a text's first sentence introduces it: longer or shortened."""
         if self._begun or not self.title or noun.pos_ != "PROPN":
