@@ -382,6 +382,16 @@ def test_quotes_are_shortened_where_nothing_is_lost(open_layer: Open) -> None:
         assert layer.compress("What was lost?", ["c"]).text == sent
 
 
+def test_symbolic_mode_keeps_what_two_sentences_say_apart(open_layer: Open) -> None:
+    """A place of one sentence and a year of the next are no single statement."""
+    triples = [("Ann Lee", "moved to", "Paris"), ("Ann Lee", "moved in", "1990")]
+    layer = open_layer(extractor=ScriptedExtractor({"c": triples}), knobs={"mode": "symbolic", "forms": ("outline",)})
+    layer.index(
+        [Chunk("As it is said that it was, Ann Lee had moved to Paris. Ann Lee had moved, so it is, in 1990.", id="c")]
+    )
+    assert layer.compress("When?", ["c"]).text.endswith("Ann Lee: moved to Paris; moved 1990")
+
+
 def test_a_heading_that_the_next_sentence_repeats_is_not_said_twice(open_layer: Open) -> None:
     """The quote begins with the heading's words, so the heading itself goes."""
     layer = open_layer(extractor=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Literal
 
 from apl.config import Mode
@@ -162,8 +162,10 @@ def _say_symbolic(draft: _Draft, chunk: HostChunk, chosen: set[tuple[int, int]])
         if not everything:
             draft.say_edges(unit.triples, chunk)
         draft.fates[key] = ("edges", "symbolic mode") if unit.triples else ("dropped", "symbolic mode: it has no edges")
-    if everything:  # edges of no single sentence belong to the whole
-        draft.say_edges(chunk.run, chunk)
+    if everything:  # edges of no single sentence belong to the whole, each by itself
+        places = {triple: unit.sentence.position for unit in reversed(chunk.units) for triple in unit.triples}
+        for _, edges in groupby(chunk.run, key=lambda triple: places.get(triple, triple)):
+            draft.say_edges(list(edges), chunk)
 
 
 def _say_units(draft: _Draft, chunk: HostChunk, chosen: set[tuple[int, int]], mode: Mode) -> None:
