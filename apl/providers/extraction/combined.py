@@ -103,6 +103,7 @@ class CombinedExtractor:
             malformed=sum(extraction.malformed for extraction in extractions) + sum(bad for _, bad in aligned),
             unsupported=sum(extraction.unsupported for extraction in extractions),
             short=_shortest_quotes(passage, extractions, lemmas),
+            fallbacks=sum(extraction.fallbacks for extraction in extractions),
         )
 
     def _cheapest(self, sentence: str, candidates: Sequence[_Edges], lemmas: Mapping[str, str]) -> _Edges:

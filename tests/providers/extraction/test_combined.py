@@ -100,10 +100,10 @@ def test_what_cannot_be_stored_carries_nothing() -> None:
 def test_counts_add_up_and_lemmas_merge() -> None:
     """The first lemma of a word wins."""
     found = combined(
-        Told(malformed=1, unsupported=2, lemmas={"bought": "buy"}),
-        Told(malformed=3, unsupported=4, lemmas={"bought": "bought", "acquired": "acquire"}),
+        Told(malformed=1, unsupported=2, fallbacks=5, lemmas={"bought": "buy"}),
+        Told(malformed=3, unsupported=4, fallbacks=6, lemmas={"bought": "bought", "acquired": "acquire"}),
     )
-    assert (found.malformed, found.unsupported) == (4, 6)
+    assert (found.malformed, found.unsupported, found.fallbacks) == (4, 6, 11)
     assert found.lemmas == {"bought": "buy", "acquired": "acquire"}
 
 
