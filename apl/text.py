@@ -108,7 +108,9 @@ _SYMBOLS = frozenset("#@&*%\\_°‰§")
 _LONE_MINUS = re.compile(r"(?<=\s)[-−](?=\s\d)")
 _CODE_PIECE = re.compile(r"[_/\\\[\]{}<>=!|&*+~^@#]|\(\)|^--?\w|->|\w\.[^\W\d]")
 _PROSE_MARKS = ".,;:!?\"'()“”‘’«»`"
-_BRACKETS = "()[]{}"
+_NO_CODE = frozenset("() ( ) [ ]".split())
+"""What an editor leaves behind where a pronunciation stood; `[]` and `{}` are code."""
+
 _MAX_UNIT_CHARS = 3
 
 
@@ -176,7 +178,7 @@ def _code_pieces(text: str) -> set[str]:
     """The pieces between white space that read as code, exactly as they stand: `p->x`, `--all`, `C++`, `os.path`."""
     named = (any(character.isalnum() for character in piece) for piece in text.split())
     pieces = (piece.strip(_PROSE_MARKS) if name else piece for piece, name in zip(text.split(), named, strict=True))
-    return {piece for piece in pieces if _CODE_PIECE.search(piece) and piece.strip(_BRACKETS)}
+    return {piece for piece in pieces if _CODE_PIECE.search(piece) and piece.strip(",.;:") not in _NO_CODE}
 
 
 def _cjk_pairs(text: str) -> set[str]:

@@ -189,6 +189,8 @@ HOLES = [
     ("Use p->x here.", [("Use", "p>x", "here")]),
     ("Run --all -v now.", [("Run", "all v", "now")]),
     ("Take a[0] now.", [("Take", "a 0", "now")]),
+    ("The call returns [] now.", [("call", "returns", "now")]),
+    ("The call returns {} now.", [("call", "returns", "now")]),
     ("Read /etc/passwd now.", [("Read", "etc passwd", "now")]),
     ("Call os.path.join() now.", [("Call", "os path join", "now")]),
     ("Take x - 1 now.", [("Take", "x 1", "now")]),
