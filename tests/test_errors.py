@@ -13,7 +13,7 @@ from apl import errors
 from apl.errors import APLError, MissingDependency
 
 CLASSES = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, APLError)]
-VALUES = {"command": "pip install x", "location": "/tmp/kb.db", "found": 3, "expected": 4}  # noqa: S108
+VALUES = {"command": "pip install x", "location": "kb.db", "found": 3, "expected": 4}
 
 
 def make(error: type[APLError]) -> APLError:
