@@ -258,7 +258,12 @@ def compress(
     layout: Annotated[
         Layout, typer.Option(help="How the payload would lie in the documents; single for one text.")
     ] = "single",
-    embedder: EmbedderOption = DEFAULT_EMBEDDER,
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            envvar="APL_EMBEDDER", help="The one that indexed; without it and without a bound everything is said."
+        ),
+    ] = None,
     tokenizer: TokenizerOption = "o200k_base",
     explain: Annotated[bool, typer.Option("--explain", help="Say on stderr what became of each sentence.")] = False,
     as_json: JsonOption = False,
@@ -278,7 +283,7 @@ def compress(
     config = APLConfig(mode=mode, quotes=quotes, on_error="raise", **knobs)
     with AutoPrunedLayer.open(
         store,
-        embedder=make_embedder(embedder) if bounded else None,
+        embedder=make_embedder(embedder or DEFAULT_EMBEDDER) if bounded or embedder else None,
         tokenizer=make_counter(tokenizer),
         config=config,
         read_only=True,

@@ -11,6 +11,7 @@ from apl.symbols import Form, Layout
 
 Mode = Literal["guarded", "symbolic", "text"]
 Quotes = Literal["shortened", "verbatim"]
+Weight = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class _Section(BaseModel):
@@ -54,12 +55,42 @@ class IndexingConfig(_Section):
     """Processes that extract while this one embeds and writes; 0 or 1: all in this one (docs/operations.md)."""
 
 
-class SelectionConfig(_Section):
-    """Which sentences go out when a budget forces a choice."""
+class SelectionWeights(_Section):
+    """What each of `apl.read.features.FEATURES` counts; 0 leaves it out. Fitted by benchmarks/fit_selection.py."""
 
-    overlap_weight: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.5
-    """Weight of the idf-weighted word overlap beside the cosine. Source: probes on MuSiQue,
-    HotpotQA and 2WikiMultiHopQA, where it kept more answers than the cosine alone at most budgets."""
+    cosine: Weight = 1.0
+    """Of the question with the sentence below its heading."""
+
+    overlap: Weight = 0.6
+    """The share of the question's rare words that the sentence says."""
+
+    answer_type: Weight = 0.13
+    """The sentence holds a date, a number or a new name, as the question asks for one."""
+
+    link: Weight = 0.33
+    """A relevant sentence of another chunk calls this one's subject by its name."""
+
+    link_overlap: Weight = 0.53
+    """The same, and this sentence says words of the question."""
+
+    length: Weight = -0.07
+    """A long sentence costs more."""
+
+
+class SelectionConfig(_Section):
+    """Which sentences go out (docs/selection.md).
+
+    The defaults were fitted on musique-stream-200 alone, by benchmarks/fit_selection.py.
+    """
+
+    weights: SelectionWeights = Field(default_factory=lambda: SelectionWeights())
+    """What each feature of a sentence counts."""
+
+    least_deviation: Annotated[float, Field(allow_inf_nan=False)] = 0.25
+    """Without a budget, a sentence goes out whose score is so many standard deviations above the mean of the host's."""
+
+    auto_floor_tokens: Annotated[int, Field(ge=0)] = 256
+    """Without a budget nothing is left out of so many tokens. A choice of this project: little to gain there."""
 
 
 class APLConfig(_Section):
@@ -86,7 +117,11 @@ class APLConfig(_Section):
     """How an adapter lays the payload into the host's documents (docs/langchain.md)."""
 
     ratio: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
-    """Upper bound as a share of the host's tokens for calls that name no budget; None: no bound but the host's text."""
+    """Upper bound as a share of the host's tokens for calls that name no budget; 1.0: all that the host's chunks say;
+    None: what the question needs (`selection.least_deviation`)."""
+
+    context_tokens: Annotated[int, Field(ge=1)] | None = None
+    """What the reader's context window leaves for a payload: an upper bound whatever else is asked for; None: none."""
 
     on_unknown: Literal["pass", "learn"] = "pass"
     """Chunks the codebook does not know pass as text; with `learn` they are also indexed in the background, unless the

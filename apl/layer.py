@@ -22,6 +22,7 @@ from apl.protocols import QuestionEmbedder, TokenCounter, TripleExtractor
 from apl.providers.embedding import as_embedder
 from apl.providers.tokens import as_token_counter
 from apl.read.compression import Compression
+from apl.read.costs import Prices
 from apl.reports import IndexReport, SyncReport
 from apl.state.codebook import Codebook
 from apl.state.engine import Store
@@ -75,6 +76,9 @@ class AutoPrunedLayer:
         self.memory = Memory(store, held_turns=config.held_turns)
         self.counters = Counters()
         self._passages = Passages(store, capacity=config.cached_passages)
+        self._prices = Prices(
+            counter, mode=config.mode, shorten=config.quotes == "shortened", language=config.indexing.language
+        )
         self._learner = Learner(
             lambda chunks: self.index(chunks, progress=False, workers=0),
             capacity=config.learn_queue,
@@ -237,15 +241,16 @@ class AutoPrunedLayer:
         layout: Layout = "single",
         keep_empty: bool = False,
     ) -> Turn:
-        """The smallest payload that says what the host's chunks say; never more tokens than their text.
+        """The smallest payload that says what the question needs of the host's chunks, never more than their tokens.
 
-        Writes nothing and, without a budget, embeds nothing.
+        Without a bound it is as long as the question needs (docs/selection.md); `ratio=1.0` says everything. Embeds the
+        question where a choice has to be made, and writes nothing.
 
         Args:
             question: The user's question.
             chunks: What the host chose, in its order: `Chunk`s, or ids of stored chunks.
             budget_tokens: Upper bound in tokens of the generator's tokenizer.
-            ratio: Upper bound as a share of the host's tokens, in (0, 1]; default: the config's.
+            ratio: Upper bound as a share of the host's tokens, in (0, 1]; 1: everything; default: the config's.
             scope: Whose turn it is.
             layout: How the payload will lie in the host's documents. A text that you send yourself is `single`; the
                 adapters ask for the config's layout.
@@ -273,7 +278,9 @@ class AutoPrunedLayer:
             counter=self._counter,
             mode=self.config.mode,
             forms=self.config.forms,
-            overlap_weight=self.config.selection.overlap_weight,
+            prices=self._prices,
+            selection=self.config.selection,
+            context_tokens=self.config.context_tokens,
             language=self.config.indexing.language,
             shorten=self.config.quotes == "shortened",
             marked=self.config.source_marks,

@@ -69,6 +69,21 @@ def heading_words(text: str) -> str:
     return _HASHES.sub("", " ".join(text.split())).strip()
 
 
+def in_context(sentences: Sequence[Sentence], title: str | None) -> list[str]:
+    """Each sentence as it is to be understood: below the nearest heading before it, or the title of its chunk.
+
+    "He was born in Turin." says little by itself; "Primo Levi: He was born in Turin." says of whom.
+    """
+    heading = heading_words(title or "")
+    said = []
+    for sentence in sentences:
+        if sentence.kind == "title":
+            heading = heading_words(sentence.text)
+        stands_alone = not heading or sentence.text.startswith(heading) or sentence.kind == "title"
+        said.append(sentence.text if stands_alone else f"{heading}: {sentence.text}")
+    return said
+
+
 def _blocks(text: str, title: str | None) -> Iterator[_Block]:
     """Cut a text into (start, end, kind) stretches by its lines."""
     lines = _lines(text)

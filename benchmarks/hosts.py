@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from apl import Chunk
-from apl.protocols import TripleExtractor, Vectors
+from apl.protocols import Embedder, TripleExtractor, Vectors
 from apl.providers import PrecomputedExtractor, SentenceTransformerEmbedder, SpacyExtractor, TiktokenCounter
 from apl.sentences import split_sentences
 
@@ -49,18 +49,22 @@ class Question:
 
 @dataclass(frozen=True)
 class Data:
-    """A folder of the benchmark data."""
+    """A folder of the benchmark data; `chunk_tokens` is how long whole documents were cut, None where passages are given."""
 
     name: str
     chunks: list[Chunk]
     questions: list[Question]
     triples: Path | None
+    chunk_tokens: int | None = None
 
 
-def parser(description: str) -> argparse.ArgumentParser:
-    """The options every benchmark has."""
+def parser(description: str, *, several: bool = False) -> argparse.ArgumentParser:
+    """The options every benchmark has; `several` data sets at once where it can pool them."""
     options = argparse.ArgumentParser(description=description)
-    options.add_argument("--data", default="musique-100", help="a folder of the benchmark data")
+    if several:
+        options.add_argument("--data", nargs="+", default=["musique-100"], help="folders of the benchmark data")
+    else:
+        options.add_argument("--data", default="musique-100", help="a folder of the benchmark data")
     options.add_argument("--limit", type=int, default=None, help="questions to ask at most")
     options.add_argument("--json", type=Path, default=None, help="write the figures to this file")
     return options
@@ -75,13 +79,13 @@ def data_folder() -> Path:
     return folder
 
 
-def load(name: str, limit: int | None = None, documents: int | None = None) -> Data:
+def load(name: str, limit: int | None = None, documents: int | None = None, chunk_tokens: int = CHUNK_TOKENS) -> Data:
     """Chunks, questions and, where they exist, precomputed triples of one data set.
 
-    Whole documents are cut into chunks of `CHUNK_TOKENS`; of such a data set `documents` takes the first, with the
+    Whole documents are cut into chunks of `chunk_tokens`; of such a data set `documents` takes the first, with the
     questions about them.
     """
-    folder = data_folder() / name
+    folder, cut_to = data_folder() / name, None
     rows = list(_lines(folder / "questions.jsonl.gz")) if (folder / "questions.jsonl.gz").exists() else []
     if (folder / "chunks.jsonl.gz").exists():
         chunks = [
@@ -89,14 +93,16 @@ def load(name: str, limit: int | None = None, documents: int | None = None) -> D
             for row in _lines(folder / "chunks.jsonl.gz")
         ]
     elif rows and (folder / "documents.jsonl.gz").exists():
+        cut_to = chunk_tokens
         whole = list(itertools.islice(_lines(folder / "documents.jsonl.gz"), documents))
-        chunks = [chunk for document in whole for chunk in cut(document["id"], document["text"])]
+        chunks = [chunk for document in whole for chunk in cut(document["id"], document["text"], chunk_tokens)]
         rows = [row for row in rows if row["source"] in {document["id"] for document in whole}]
     else:
         names = ", ".join(sorted(path.name for path in data_folder().iterdir() if path.is_dir()))
         sys.exit(f"{folder} has no questions with chunks or whole documents; data sets: {names}")
     triples = folder / "triples.jsonl.gz"
-    return Data(name, chunks, [_question(row) for row in rows[:limit]], triples if triples.exists() else None)
+    questions = [_question(row) for row in rows[:limit]]
+    return Data(name, chunks, questions, triples if triples.exists() else None, cut_to)
 
 
 def _question(row: dict[str, Any]) -> Question:
@@ -216,7 +222,7 @@ def minilm() -> SentenceTransformerEmbedder:
 class DenseHost:
     """A plain dense retriever: cosine of the question with whole passages, exact search. Vectors are cached on disk."""
 
-    def __init__(self, chunks: Sequence[Chunk], embedder: SentenceTransformerEmbedder) -> None:
+    def __init__(self, chunks: Sequence[Chunk], embedder: Embedder) -> None:
         self._chunks = list(chunks)
         self._embedder = embedder
         self._vectors = cached_vectors([chunk.text for chunk in chunks], embedder)
@@ -227,12 +233,34 @@ class DenseHost:
         return [[self._chunks[index] for index in np.argsort(-row, kind="stable")[:k]] for row in np.round(cosines, 6)]
 
 
-def cached_vectors(texts: Sequence[str], embedder: SentenceTransformerEmbedder) -> Vectors:
+class SentenceHost:
+    """A dense retriever for chunks longer than its model reads: a chunk is as near as its nearest sentence."""
+
+    def __init__(self, chunks: Sequence[Chunk], embedder: Embedder) -> None:
+        self._chunks = list(chunks)
+        self._embedder = embedder
+        sentences = [[sentence.text for sentence in split_sentences(chunk.text)] for chunk in chunks]
+        counts = [len(of_chunk) for of_chunk in sentences]
+        self._starts = np.cumsum([0, *counts[:-1]])
+        self._vectors = cached_vectors([text for of_chunk in sentences for text in of_chunk], embedder)
+
+    def top(self, questions: Sequence[str], k: int) -> list[list[Chunk]]:
+        """The k nearest chunks of every question, nearest first; ties keep the corpus order."""
+        found = []
+        for vector in self._embedder.embed(questions):
+            nearest = np.round(np.maximum.reduceat(self._vectors @ vector, self._starts), 6)
+            found.append([self._chunks[index] for index in np.argsort(-nearest, kind="stable")[:k]])
+        return found
+
+
+def cached_vectors(texts: Sequence[str], embedder: Embedder) -> Vectors:
     """The vectors of the texts, computed once a machine."""
     digest = hashlib.sha256("\0".join([Path(embedder.name).name, *texts]).encode()).hexdigest()[:16]
     path = OUT / f"vectors-{digest}.npy"
     if not path.exists():
         OUT.mkdir(exist_ok=True)
-        np.save(path, embedder.embed(texts))
+        writing = path.with_suffix(f".{os.getpid()}.npy")  # another process may look for the same vectors
+        np.save(writing, embedder.embed(texts))
+        writing.replace(path)
     vectors: Vectors = np.load(path)
     return vectors

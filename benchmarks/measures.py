@@ -9,11 +9,12 @@ from typing import Any
 
 from apl.evaluation.metrics import Share, _squad_tokens, contains, contains_any, is_yes_no
 from apl.protocols import TokenCounter
-from apl.read.evidence import HostChunk, Unit
+from apl.read.evidence import HostChunk, Unit, terms_of_units
 from apl.read.payload import encode
 from apl.read.rendering import Renderer
 from apl.read.statement import Statement, state
 from apl.symbols import Extraction, Passage, Triple
+from apl.terms import title_terms
 from apl.text import NEGATIONS, PRONOUNS, STOP_WORDS, content_hash, content_words, normal_form, words
 from apl.write.alignment import AlignedPassage, align_passage
 
@@ -53,10 +54,13 @@ class Reading:
         chunk = self.passage.chunk
         key = chunk.id or content_hash(chunk.text)
         units = tuple(
-            Unit(rank, key, key, "known", s.sentence, s.carried, self.said(s.sentence.position), None, s.short)
+            Unit(rank, key, key, "known", s.sentence, s.carried, self.said(s.sentence.position), s.short)
             for s in self.aligned.sentences
         )
-        return HostChunk(rank, key, key, chunk.text, content_hash(chunk.text), "known", tuple(self.triples), units)
+        terms = terms_of_units(units, self.passage.language)
+        called = title_terms(chunk.title or "", self.passage.language)
+        digest = content_hash(chunk.text)
+        return HostChunk(rank, key, key, chunk.text, digest, "known", tuple(self.triples), units, terms, called)
 
 
 def readings_of(passages: Sequence[Passage], extractions: Sequence[Extraction]) -> list[Reading]:

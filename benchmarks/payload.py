@@ -15,8 +15,11 @@ import argparse
 import hashlib
 import json
 import os
+import re
+import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -84,20 +87,36 @@ def codebook(
     path = OUT / f"{stem}-{_digest(data, embedder, extractor)}.db"
     report_path = path.with_suffix(".json")
     if rebuild or not (path.exists() and report_path.exists()):
+        started = time.time()
         building = path.with_suffix(f".{os.getpid()}.db")
         config = APLConfig(on_error="raise")
         with AutoPrunedLayer.open(building, embedder=embedder, extractor=extractor, config=config) as layer:
             report = layer.index(data.chunks)
-        for stale in OUT.glob(f"{stem}-*"):
-            if stale != building:
-                stale.unlink(missing_ok=True)
+        _remove_older(stem, path, started)
         building.replace(path)
         report_path.write_text(json.dumps(asdict(report)))
     found: dict[str, Any] = json.loads(report_path.read_text())
     return path, found
 
 
-_WRITING = ("text.py", "sentences.py", "runs.py", "write/alignment.py", "write/ingestion.py", "state/schema.py")
+def _remove_older(stem: str, path: Path, started: float) -> None:
+    """Remove the finished books of the same data by other code, but none that another process made or makes meanwhile."""
+    finished = re.compile(re.escape(stem) + r"-[0-9a-f]{16}\.(?:db|json)")
+    for book in OUT.glob(f"{stem}-*"):
+        with suppress(FileNotFoundError):  # the other process removes older books as well
+            if finished.fullmatch(book.name) and book.stem != path.stem and book.stat().st_mtime < started:
+                book.unlink()
+
+
+_WRITING = (
+    "text.py",
+    "terms.py",
+    "sentences.py",
+    "runs.py",
+    "write/alignment.py",
+    "write/ingestion.py",
+    "state/schema.py",
+)
 
 
 def _digest(data: Data, embedder: Embedder, extractor: TripleExtractor) -> str:

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apl import APLConfig, AutoPrunedLayer, Chunk, Turn
+from apl.config import SelectionConfig
 from apl.providers import PrecomputedExtractor, SpacyExtractor
 from apl.providers.extraction.rules.noun_phrases import noun_phrase_triples
 from apl.read.payload import decode, encode, neutralise, outline_of
@@ -207,7 +208,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., AutoPruned
             embedder=HashEmbedder(),
             extractor=extractor,
             tokenizer=WordCounter(),
-            config=APLConfig(on_error="raise", **knobs),
+            config=APLConfig(on_error="raise", selection=SelectionConfig(auto_floor_tokens=1_000_000), **knobs),
         )
         if extractor.name not in indexed:
             report = layer.index(chunks(), progress=False)

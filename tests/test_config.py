@@ -21,7 +21,7 @@ def test_defaults() -> None:
     assert config.forms == ("edge_reference", "inline_triple", "outline")
     assert (config.on_unknown, config.on_error, config.held_turns) == ("pass", "host", 256)
     assert (config.indexing.batch_size, config.indexing.language) == (128, "en")
-    assert config.selection.overlap_weight == 0.5
+    assert config.selection.weights.overlap == 0.6
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -88,9 +88,9 @@ def test_validating_a_mapping_raises_config_errors_too() -> None:
         {"indexing": {"batch_size": "3"}},
         {"indexing": {"max_chunk_chars": 0}},
         {"indexing": {"language": None}},
-        {"selection": {"overlap_weight": -1.0}},
-        {"selection": {"overlap_weight": float("nan")}},
-        {"selection": {"overlap_weight": "high"}},
+        {"selection": {"auto_floor_tokens": -1}},
+        {"selection": {"weights": {"overlap": float("nan")}}},
+        {"selection": {"weights": {"overlap": "high"}}},
     ],
     ids=str,
 )
@@ -99,6 +99,8 @@ def test_value_that_does_not_fit_is_a_config_error(knobs: dict[str, Any]) -> Non
     with pytest.raises(ConfigError) as caught:
         APLConfig(**knobs)
     name, value = next(iter(knobs.items()))
+    if isinstance(value, dict):
+        name, value = next(iter(value.items()))
     if isinstance(value, dict):
         name, value = next(iter(value.items()))
     assert name in str(caught.value)
@@ -114,7 +116,7 @@ def test_ratio_may_be_all_of_the_host(ratio: float) -> None:
 def test_config_is_frozen() -> None:
     """No knob turns after the layer was opened, in no section."""
     config = APLConfig()
-    for section, knob in ((config, "mode"), (config.indexing, "batch_size"), (config.selection, "overlap_weight")):
+    for section, knob in ((config, "mode"), (config.indexing, "batch_size"), (config.selection, "least_deviation")):
         before = getattr(section, knob)
         with pytest.raises(ValidationError, match="frozen"):
             setattr(section, knob, before)

@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
-from apl.config import Mode
+from apl.config import Mode, SelectionConfig
 from apl.protocols import QuestionEmbedder, TokenCounter
+from apl.read.costs import Price, Prices
 from apl.read.evidence import HostChunk, Unit, gather
+from apl.read.features import Corpus
+from apl.read.question import read_question
 from apl.read.rendering import Rendered, Renderer
-from apl.read.selection import best_first, largest_fitting, score_units
+from apl.read.selection import Candidate, Choice, candidates, choose, least_score
 from apl.read.statement import Statement, citations_of_texts, decide, pass_through, state
 from apl.state.passages import Passages
 from apl.symbols import Chunk, Decision, Evidence, Form, Layout, Scope, Turn
@@ -22,12 +24,22 @@ from apl.symbols import Chunk, Decision, Evidence, Form, Layout, Scope, Turn
 logger = logging.getLogger(__name__)
 
 _Key = tuple[int, int]
-_MAX_TRIES = 32
+_MAX_TRIES = 4
 _COUNTED = (
     *("known", "unknown", "changed", "empty", "duplicate"),
     *("sentences_edges", "sentences_quote", "sentences_passed", "sentences_dropped"),
 )
 """Counters that are there even when nothing was counted."""
+
+_MAX_SINGLE = 32
+_RULES_TOKENS = 10
+"""About what the rules of an outline cost."""
+
+_WORTH_TRYING = 1.15
+"""Everything is built where its estimate is not further above the bound: estimates are not exact."""
+
+_FULL = 0.97
+"""A payload that fills this much of its bound is not filled further."""
 
 
 @dataclass(slots=True)
@@ -35,10 +47,14 @@ class Compression:
     """Compresses the chunks of one question.
 
     Attributes:
-        budget_tokens: Upper bound in tokens; None: the host's text is the only bound.
-        ratio: Upper bound as a share of the host's tokens; None: none. At most one of the two is given.
+        budget_tokens: Upper bound in tokens; None: none.
+        ratio: Upper bound as a share of the host's tokens; None: none. At most one of the two is given; without either
+            the payload is as long as the question needs (`selection.least_deviation`).
+        context_tokens: Upper bound whatever else is asked for: what the reader's window leaves for a payload.
         shorten: Quote without the words that carry nothing.
-        embedder: Embeds the question; asked only under a bound.
+        embedder: Embeds the question; asked only where a choice has to be made. None: under no bound all is said.
+        prices: What each sentence costs, by passage.
+        selection: The knobs of the choice.
         marked: Begin every line with the host documents that say it.
         shadow: Send the host's text, and put what would have been sent on `turn.shadow`.
         strangers: After `run`, the chunks that the codebook could learn.
@@ -57,8 +73,10 @@ class Compression:
     counter: TokenCounter
     mode: Mode
     forms: tuple[Form, ...]
-    overlap_weight: float
+    prices: Prices
+    selection: SelectionConfig
     language: str
+    context_tokens: int | None = None
     shorten: bool = True
     marked: bool = False
     shadow: bool = False
@@ -67,6 +85,7 @@ class Compression:
     _timings: dict[str, float] = field(default_factory=dict)
     _host: Sequence[HostChunk] = ()
     _host_text: Rendered | None = None
+    _choice: Choice = field(default_factory=Choice)
 
     def run(self) -> Turn:
         """The turn; raises whatever a part raises."""
@@ -79,26 +98,17 @@ class Compression:
             renderer = Renderer(self.forms, self.layout, len(host), self.keep_empty, counter, self.marked)
             with self._timed("encoding_ms"):
                 self._host_text = host_text = renderer.host_text([chunk.text for chunk in host])
-                everyone = {_key(unit) for chunk in host for unit in chunk.units}
-                statement, everything = self._say(host, renderer, everyone)
-            gained = everything.form != "empty" and everything.tokens < host_text.tokens
-            sent = everything if gained else host_text
-            budget = self.budget_tokens if self.ratio is None else int(self.ratio * host_text.tokens)
-            scores: Mapping[_Key, float] = {}
-            if budget is not None and sent.tokens > budget:
-                scores = self._scores(host)
-                with self._timed("selection_ms"):
-                    statement, sent = self._within(host, renderer, scores, budget)
+            statement, sent = self._sent(host, renderer, host_text)
         if sent.form == "host_text":
             decisions = pass_through(host, "no form is smaller than the host's text")
         else:
-            decisions = decide(host, statement, scores)
-        tokens_by_form = sent.tokens_by_form or everything.tokens_by_form
+            decisions = decide(host, statement, self._choice)
+        tokens_by_form = sent.tokens_by_form
         turn = self._turn(host, statement, sent, tokens_by_form, host_text.tokens, decisions)
         if not self.shadow:
             return turn
         passed = pass_through(host, "shadow mode")
-        outer = self._turn(host, statement, host_text, everything.tokens_by_form, host_text.tokens, passed)
+        outer = self._turn(host, statement, host_text, tokens_by_form, host_text.tokens, passed)
         return replace(outer, shadow=turn)
 
     def host_turn(self, error: Exception) -> Turn:
@@ -129,58 +139,122 @@ class Compression:
 
     # --- choosing -----------------------------------------------------------------------------------------------------
 
-    def _scores(self, host: Sequence[HostChunk]) -> dict[_Key, float]:
-        units = [unit for chunk in host if chunk.state != "duplicate" for unit in chunk.units]
+    def _sent(self, host: Sequence[HostChunk], renderer: Renderer, host_text: Rendered) -> tuple[Statement, Rendered]:
+        """What goes out: everything where it may, else the best of it; never more than the host's text."""
+        asked = self.budget_tokens if self.ratio is None else int(self.ratio * host_text.tokens)
+        budget = min((bound for bound in (asked, self.context_tokens) if bound is not None), default=None)
+        bound = host_text.tokens if budget is None else budget
+        heard = [chunk for chunk in host if chunk.state != "duplicate"]
+        with self._timed("selection_ms"):
+            prices = [self.prices.of(chunk) for chunk in heard]
+        estimate = sum(price.tokens for priced in prices for price in priced)
+        is_auto = asked is None and self.embedder is not None and estimate > self.selection.auto_floor_tokens
+        said: tuple[Statement, Rendered] | None = None
+        if not is_auto and estimate <= _WORTH_TRYING * bound + _RULES_TOKENS:
+            with self._timed("encoding_ms"):
+                said = self._say(host, renderer, {_key(unit) for chunk in host for unit in chunk.units})
+            said = said if said[1].form != "empty" and said[1].tokens <= bound else None
+        if said is None and (is_auto or budget is not None):
+            ranked = self._ranked(heard, prices)
+            with self._timed("encoding_ms"):
+                said = self._within(host, renderer, ranked, bound, auto=is_auto)
+        if said is not None and (said[1].tokens < host_text.tokens or host_text.tokens > bound):
+            return said
+        return (said[0] if said else state(host, set(), self.mode)), replace(
+            host_text, tokens_by_form=said[1].tokens_by_form if said else {}
+        )
+
+    def _ranked(self, heard: Sequence[HostChunk], prices: Sequence[Sequence[Price]]) -> list[Candidate]:
         vector = None
         if self.embedder is not None:
             with self._timed("question_embedding_ms"):
                 vector = self.embedder.embed_question(self.question)
-        with self._timed("scoring_ms"):
-            scores = score_units(units, self.question, vector, overlap_weight=self.overlap_weight)
-        return {_key(unit): float(score) for unit, score in zip(units, scores, strict=True)}
+        with self._timed("selection_ms"):
+            question = read_question(self.question, vector, self.language)
+            wanted = dict.fromkeys([*question.terms.tolist(), *(t for c in heard for t in c.title_terms.tolist())])
+            corpus = Corpus(*self.passages.rarities(list(wanted)))
+            return candidates(heard, prices, question, corpus, self.selection.weights.model_dump())
 
     def _within(
-        self, host: Sequence[HostChunk], renderer: Renderer, scores: Mapping[_Key, float], budget: int
+        self, host: Sequence[HostChunk], renderer: Renderer, ranked: Sequence[Candidate], bound: int, *, auto: bool
     ) -> tuple[Statement, Rendered]:
-        """The best units that fit the budget on exact tokens; where not even the best fits, the best that does."""
-        keys = list(scores)
-        ranked = [keys[index] for index in best_first(list(scores.values()))]
+        """The best units that fit on exact tokens: chosen by estimate, then again with what the estimate was off by."""
+        least = least_score(ranked, self.selection.least_deviation) if auto else float("-inf")
+        aim, low, high = max(bound - _RULES_TOKENS, 0.6 * bound), 0.0, 2.0 * bound
+        strange = {chunk.rank for chunk in host if auto and chunk.passage is None}
+        draft = renderer.drafting() if self.mode == "guarded" else renderer
+        best: tuple[Statement, Rendered, Choice] | None = None
+        for _ in range(_MAX_TRIES):
+            choice = choose(
+                ranked,
+                host,
+                budget_tokens=aim,
+                least_score=least,
+                at_least_tokens=self.selection.auto_floor_tokens,
+                whole=strange,
+            )
+            statement, rendered = self._say(host, draft, set(choice.keys))
+            if rendered.form != "empty" and rendered.tokens <= bound:
+                if best is None or rendered.tokens > best[1].tokens:
+                    best = statement, rendered, choice
+                low = aim
+                if rendered.tokens >= _FULL * bound or auto or len(choice.keys) >= len(ranked):
+                    break
+            else:
+                high = aim
+            off = bound / max(1, rendered.tokens) if rendered.tokens else 2.0
+            aim = aim * off if low < aim * off < high else (low + high) / 2
+        if best is None:
+            best = self._single(host, renderer, ranked, bound)
+        if best is None:
+            logger.warning("no sentence fits into %d tokens: nothing goes out", bound)
+            return self._say(host, renderer, set())[0], renderer.nothing_within(bound)
+        statement, rendered, choice = best
+        self._choice = replace(choice, scores={candidate.key: candidate for candidate in ranked})
+        if draft is renderer or not statement.evidence.has_edges:
+            return statement, rendered
+        whole = renderer.render(statement)  # the form is chosen last
+        tokens_by_form = {**rendered.tokens_by_form, **whole.tokens_by_form}
+        return statement, replace(whole, tokens_by_form=tokens_by_form)
 
-        def said(chosen: Sequence[_Key]) -> tuple[Statement, Rendered]:
-            return self._say(host, renderer, set(chosen))
-
-        def fits(count: int) -> bool:
-            rendered = said(ranked[:count])[1]
-            return rendered.form != "empty" and rendered.tokens <= budget
-
-        count = largest_fitting(len(ranked), fits)
-        if count:
-            return said(ranked[:count])
-        for key in self._small_enough(host, ranked, budget):
-            statement, rendered = said([key])
-            if rendered.form != "empty" and rendered.tokens <= budget:
-                return statement, rendered
-        logger.warning("no sentence fits into %d tokens: nothing goes out", budget)
-        return said([])[0], renderer.nothing_within(budget)
-
-    def _small_enough(self, host: Sequence[HostChunk], ranked: Sequence[_Key], budget: int) -> Iterator[_Key]:
-        """The best units that may fit by themselves: a unit of twice the budget will not, as edges or as a quote."""
-        texts = {_key(unit): unit.sentence.text for chunk in host for unit in chunk.units}
-        return islice((key for key in ranked if self.counter.count(texts[key]) <= 2 * budget), _MAX_TRIES)
+    def _single(
+        self, host: Sequence[HostChunk], renderer: Renderer, ranked: Sequence[Candidate], bound: int
+    ) -> tuple[Statement, Rendered, Choice] | None:
+        """The best units that fit by themselves, where rules and heads leave room for no estimate."""
+        small = [candidate for candidate in ranked if candidate.price.tokens <= 2 * bound][:_MAX_SINGLE]
+        for candidate in small:
+            statement, rendered = self._say(host, renderer, {candidate.key})
+            if rendered.form != "empty" and rendered.tokens <= bound:
+                others = {other.key: "over the budget" for other in ranked if other is not candidate}
+                return statement, rendered, Choice(frozenset({candidate.key}), others)
+        return None
 
     def _say(self, host: Sequence[HostChunk], renderer: Renderer, chosen: set[_Key]) -> tuple[Statement, Rendered]:
         """The chosen units in the config's mode, or all as quotes where edges and their rules cost more."""
         once = self.layout != "per_document"
-        statement = state(host, chosen, self.mode, once=once, shorten=self.shorten)
+        whole = self._with_headings(host, chosen, quoted=self.mode == "text")
+        statement = state(host, whole, self.mode, once=once, shorten=self.shorten)
         rendered = renderer.render(statement)
         if self.mode != "guarded" or not statement.evidence.has_edges:
             return statement, rendered
-        verbatim = state(host, chosen, "text", once=once, shorten=self.shorten)
+        whole = self._with_headings(host, chosen, quoted=True)
+        verbatim = state(host, whole, "text", once=once, shorten=self.shorten)
         quoted = renderer.render(verbatim)
         tokens_by_form = {**rendered.tokens_by_form, **quoted.tokens_by_form}
         if quoted.tokens < rendered.tokens:
             return verbatim, replace(quoted, tokens_by_form=tokens_by_form)
         return statement, replace(rendered, tokens_by_form=tokens_by_form)
+
+    def _with_headings(self, host: Sequence[HostChunk], chosen: set[_Key], *, quoted: bool) -> set[_Key]:
+        """The chosen units, with the headings that a reader needs to understand those of them that are quoted."""
+        if self.mode == "symbolic":
+            return chosen
+        headings = set()
+        for chunk in host:
+            for unit, price in zip(chunk.units, self.prices.of(chunk), strict=True):
+                if price.heading is not None and (quoted or not price.heads) and _key(unit) in chosen:
+                    headings.add((chunk.rank, chunk.units[price.heading].sentence.position))
+        return chosen | headings
 
     # --- telling ------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from apl.sentences import split_sentences
 from apl.state.passages import PassageLookup, Passages
 from apl.state.records import StoredPassage
 from apl.symbols import Chunk, ChunkState, Sentence, Triple
+from apl.terms import terms_of, title_terms
 from apl.text import content_hash
 
 
@@ -19,8 +20,7 @@ from apl.text import content_hash
 class Unit:
     """A sentence of a host chunk, with the edges that occur in it.
 
-    `vector` is None for a chunk the codebook does not know; `rank` is the chunk's place in the host's list; `short` is
-    a shorter quote without loss, where there is one.
+    `rank` is the chunk's place in the host's list; `short` is a shorter quote without loss, where there is one.
     """
 
     rank: int
@@ -30,13 +30,24 @@ class Unit:
     sentence: Sentence
     carried: bool
     triples: tuple[Triple, ...]
-    vector: NDArray[np.float32] | None
     short: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class UnitTerms:
+    """The terms of a chunk's units: `values` one unit after the other, `counts` and `traits` a unit (`apl.terms`)."""
+
+    values: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    traits: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class HostChunk:
-    """A chunk of the host with what the codebook knows of it."""
+    """A chunk of the host with what the codebook knows of it.
+
+    `vectors` has shape (units, dimension); it and `passage` are None for a chunk the codebook does not know.
+    """
 
     rank: int
     chunk_id: str
@@ -46,6 +57,10 @@ class HostChunk:
     state: ChunkState
     run: tuple[Triple, ...]
     units: tuple[Unit, ...]
+    terms: UnitTerms
+    title_terms: NDArray[np.int64]
+    vectors: NDArray[np.float32] | None = None
+    passage: StoredPassage | None = None
 
 
 def gather(chunks: Sequence[Chunk | str], passages: Passages, *, language: str) -> tuple[HostChunk, ...]:
@@ -91,26 +106,38 @@ def _host_chunk(
         state = "duplicate"
     elif not text.strip() and not (isinstance(chunk, str) and passage is None):
         state = "empty"
-    units = tuple(_units(rank, chunk_id, document_id, state, text, title, passage, language))
-    return HostChunk(rank, chunk_id, document_id, text, digest, state, passage.run if passage else (), units)
-
-
-def _units(
-    rank: int,
-    chunk_id: str,
-    document_id: str,
-    state: ChunkState,
-    text: str,
-    title: str | None,
-    passage: StoredPassage | None,
-    language: str,
-) -> Iterator[Unit]:
     if passage is None:
-        for sentence in split_sentences(text, title=title, language=language):
-            yield Unit(rank, chunk_id, document_id, state, sentence, False, (), None)
-        return
-    vectors: Sequence[NDArray[np.float32] | None] = list(passage.vectors) or [None] * len(passage.sentences)
-    for stored, vector in zip(passage.sentences, vectors, strict=True):
-        yield Unit(
-            rank, chunk_id, document_id, state, stored.sentence, stored.carried, stored.triples, vector, stored.short
+        units = tuple(
+            Unit(rank, chunk_id, document_id, state, sentence, False, ())
+            for sentence in split_sentences(text, title=title, language=language)
         )
+        terms, called = terms_of_units(units, language), title_terms(title or "", language)
+        return HostChunk(rank, chunk_id, document_id, text, digest, state, (), units, terms, called)
+    units = tuple(
+        Unit(rank, chunk_id, document_id, state, stored.sentence, stored.carried, stored.triples, stored.short)
+        for stored in passage.sentences
+    )
+    return HostChunk(
+        rank,
+        chunk_id,
+        document_id,
+        text,
+        digest,
+        state,
+        passage.run,
+        units,
+        UnitTerms(passage.terms, passage.term_counts, passage.traits),
+        passage.title_terms,
+        passage.vectors,
+        passage,
+    )
+
+
+def terms_of_units(units: Sequence[Unit], language: str) -> UnitTerms:
+    """The terms of units that the codebook does not know."""
+    found = [terms_of(unit.sentence.text, language) for unit in units]
+    return UnitTerms(
+        np.concatenate([terms.values for terms in found]) if found else np.zeros(0, dtype=np.int64),
+        np.array([len(terms.values) for terms in found], dtype=np.int64),
+        np.array([terms.traits for terms in found], dtype=np.int64),
+    )

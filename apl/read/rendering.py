@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apl.protocols import TokenCounter
 from apl.read.payload import encode_neutral, encode_quotes, neutralise, outline_blocks, outline_rules
@@ -54,6 +54,10 @@ class Renderer:
             if best is None or tokens_by_form[form] < best.tokens:
                 best = Rendered(form, parts, text, tokens_by_form[form], tokens_by_form)
         return best or self._nothing()
+
+    def drafting(self) -> Renderer:
+        """A renderer that builds one form only, the cheapest as a rule: for what may be said otherwise yet."""
+        return replace(self, forms=("outline",)) if "outline" in self.forms else self
 
     def host_text(self, texts: Sequence[str]) -> Rendered:
         """The host's own text as a form: `host_text`, or `empty` when there is nothing to see in it."""

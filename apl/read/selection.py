@@ -1,60 +1,149 @@
-"""Which units go out, best first, when a budget forces a choice: cosine plus idf-weighted word overlap."""
+"""Which sentences go out: scored on the query-local graph, then chosen under a budget or down to a threshold."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from apl.read.evidence import Unit
-from apl.text import content_words
+from apl.read.costs import Price
+from apl.read.evidence import HostChunk
+from apl.read.features import FEATURES, Corpus, Floats, features
+from apl.read.question import Question
 
 _DECIMALS = 5
 """Scores are rounded before sorting, so that the last bits of a float cannot reorder a payload."""
 
+Key = tuple[int, int]
+"""(host rank, sentence position) of a unit."""
 
-def score_units(
-    units: Sequence[Unit], question: str, question_vector: NDArray[np.float32] | None, *, overlap_weight: float
-) -> NDArray[np.float64]:
-    """Shape (units,): cosine with the question + weight * the unit's share of the question's idf mass.
+_BECAUSE = {
+    "cosine": "it resembles the question",
+    "overlap": "it says rare words of the question",
+    "answer_type": "it holds the kind of answer that is asked for",
+    "link": "a relevant sentence names what its chunk is about",
+    "link_overlap": "a relevant sentence names what its chunk is about, and it says words of the question",
+}
 
-    The mass is that of the question's words that any unit holds; the idf is taken over these units. A unit without a
-    vector (its chunk is not in the codebook) gets the median cosine of the others, so that it competes on its words.
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A unit that may go out."""
+
+    key: Key
+    score: float
+    price: Price
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The units that go out, with the headings they need, and why each of the others does not."""
+
+    keys: frozenset[Key] = frozenset()
+    dropped: Mapping[Key, str] = field(default_factory=dict)
+    scores: Mapping[Key, Candidate] = field(default_factory=dict)
+
+
+def candidates(
+    chunks: Sequence[HostChunk],
+    prices: Sequence[Sequence[Price]],
+    question: Question,
+    corpus: Corpus,
+    weights: Mapping[str, float],
+) -> list[Candidate]:
+    """The units of the chunks that can be chosen, best first; equal scores keep reading order.
+
+    A heading is none unless its chunk has nothing else: it comes along with what needs it.
     """
-    unit_words = [set(content_words(unit.sentence.text)) for unit in units]
-    wanted = set(content_words(question))
-    frequency = Counter(word for present in unit_words for word in present & wanted)
-    idf = {word: math.log1p(len(units) / (1 + frequency[word])) for word in sorted(frequency)}
-    mass = sum(idf.values()) or 1.0
-    overlap = np.array([sum(idf[word] for word in sorted(present & wanted)) / mass for present in unit_words])
-    return np.round(_cosines(units, question_vector) + overlap_weight * overlap, _DECIMALS)
+    if not any(chunk.units for chunk in chunks):
+        return []
+    values = features(chunks, question, corpus)
+    shares = values * np.array([weights.get(name, 0.0) for name in FEATURES])
+    scores = np.round(shares.sum(axis=1), _DECIMALS)
+    reasons = _reasons(shares)
+    found, row = [], 0
+    for chunk, priced in zip(chunks, prices, strict=True):
+        only_headings = all(unit.sentence.kind in ("title", "rule") for unit in chunk.units)
+        for unit, price in zip(chunk.units, priced, strict=True):
+            if unit.sentence.kind != "rule" and (unit.sentence.kind != "title" or only_headings):
+                key = (chunk.rank, unit.sentence.position)
+                found.append(Candidate(key, float(scores[row]), price, reasons[row]))
+            row += 1
+    return sorted(found, key=lambda candidate: (-candidate.score, candidate.key))
 
 
-def _cosines(units: Sequence[Unit], question_vector: NDArray[np.float32] | None) -> NDArray[np.float64]:
-    cosines = np.full(len(units), np.nan)
-    known = {index: unit.vector for index, unit in enumerate(units) if unit.vector is not None}
-    if known and question_vector is not None:
-        cosines[list(known)] = np.stack(list(known.values())) @ question_vector
-    missing = np.isnan(cosines)
-    cosines[missing] = float(np.median(cosines[~missing])) if (~missing).any() else 0.0
-    return cosines
+def _reasons(shares: Floats) -> list[str]:
+    """What speaks most for each unit, against the mean of all."""
+    best = (shares - shares.mean(axis=0)).argmax(axis=1)
+    return [_BECAUSE.get(FEATURES[column], "it is short") for column in best.tolist()]
 
 
-def best_first(scores: Sequence[float]) -> list[int]:
-    """Indices by falling score; equal scores keep reading order."""
-    return sorted(range(len(scores)), key=lambda index: (-scores[index], index))
+def least_score(ranked: Sequence[Candidate], deviation: float) -> float:
+    """The score so many standard deviations above the mean: what is below does not stand out from its host."""
+    if not ranked:
+        return float("-inf")
+    scores = np.array([candidate.score for candidate in ranked])
+    return float(scores.mean() + deviation * scores.std())
 
 
-def largest_fitting(count: int, fits: Callable[[int], bool]) -> int:
-    """The largest n in [0, count] that fits, by bisection; assumes that what fits more also fits less."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+def choose(
+    ranked: Sequence[Candidate],
+    chunks: Sequence[HostChunk],
+    *,
+    budget_tokens: float,
+    least_score: float = float("-inf"),
+    at_least_tokens: float = 0.0,
+    whole: Set[int] = frozenset(),
+) -> Choice:
+    """The best units whose estimated cost fits the budget; what does not fit is passed over for what still does.
+
+    A head and a heading are paid for once. A sentence that an earlier choice says word for word is not said again.
+
+    Args:
+        ranked: Best first.
+        chunks: The host's chunks by rank.
+        budget_tokens: Upper bound.
+        least_score: Below it nothing is taken once `at_least_tokens` are spent.
+        at_least_tokens: What is spent whatever the scores.
+        whole: Ranks of chunks of which everything goes out, whatever the scores.
+    """
+    by_rank = {chunk.rank: chunk for chunk in chunks}
+    taken: set[Key] = set()
+    dropped: dict[Key, str] = {}
+    heads: set[str] = set()
+    texts: set[str] = set()
+    spent = 0.0
+    for candidate in sorted(ranked, key=lambda candidate: candidate.key[0] not in whole) if whole else ranked:
+        rank, position = candidate.key
+        unit = by_rank[rank].units[position]
+        if candidate.score < least_score and spent >= at_least_tokens and rank not in whole:
+            dropped[candidate.key] = "what it adds is not worth its tokens"
+            continue
+        if unit.sentence.text in texts and len(unit.sentence.text.split()) > 1:
+            dropped[candidate.key] = "another chunk says the same sentence"
+            continue
+        cost, heading = _cost(candidate, by_rank[rank], heads, taken)
+        if spent + cost > budget_tokens:
+            dropped[candidate.key] = "over the budget"
+            continue
+        spent += cost
+        taken.add(candidate.key)
+        if heading is not None:
+            taken.add(heading)
+        heads.update(head for head, _ in candidate.price.heads)
+        texts.add(unit.sentence.text)
+    return Choice(frozenset(taken), dropped)
+
+
+def _cost(candidate: Candidate, chunk: HostChunk, heads: set[str], taken: set[Key]) -> tuple[float, Key | None]:
+    """What a candidate adds to what is taken, and the heading that comes along."""
+    price = candidate.price
+    cost = float(price.tokens) + sum(tokens for head, tokens in price.heads if head not in heads)
+    if price.heading is None or price.heads:
+        return cost, None
+    heading = (chunk.rank, chunk.units[price.heading].sentence.position)
+    if heading not in taken:
+        cost += len(chunk.units[price.heading].sentence.text) / 4
+    return cost, heading

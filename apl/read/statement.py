@@ -10,6 +10,7 @@ from typing import Literal
 
 from apl.config import Mode
 from apl.read.evidence import HostChunk, Unit
+from apl.read.selection import Choice
 from apl.sentences import heading_words
 from apl.symbols import Citation, Decision, Evidence, Outcome, Quote, Triple
 from apl.text import is_specific, normal_form
@@ -233,17 +234,20 @@ def _say_quote(draft: _Draft, chunk: HostChunk, units: Sequence[Unit]) -> None:
     draft.say_quote(text, chunk)
 
 
-def decide(
-    chunks: Sequence[HostChunk], statement: Statement, scores: Mapping[tuple[int, int], float]
-) -> tuple[Decision, ...]:
-    """For every unit of the host's chunks what became of it, in reading order."""
+def decide(chunks: Sequence[HostChunk], statement: Statement, choice: Choice) -> tuple[Decision, ...]:
+    """For every unit of the host's chunks what became of it and why, in reading order."""
     decisions = []
     for chunk in chunks:
         for unit in chunk.units:
             key = (unit.rank, unit.sentence.position)
-            outcome, reason = statement.fates.get(key, ("dropped", "over the budget"))
+            candidate = choice.scores.get(key)
+            dropped = choice.dropped.get(key, "nothing that goes out needs it")
+            outcome, reason = statement.fates.get(key, ("dropped", dropped))
+            if candidate is not None and key in choice.keys:
+                reason = f"{candidate.because}; {reason}"
+            score = candidate.score if candidate else None
             decisions.append(
-                Decision(chunk.chunk_id, unit.sentence.position, unit.sentence.text, outcome, reason, scores.get(key))
+                Decision(chunk.chunk_id, unit.sentence.position, unit.sentence.text, outcome, reason, score)
             )
     return tuple(decisions)
 

@@ -17,7 +17,7 @@ from apl.reports import DeleteReport, StoreStats
 from apl.state import schema, symbol_rows
 from apl.state.engine import Store, bump_generation, read_meta, write_meta
 from apl.state.records import NewChunk, StoredChunk
-from apl.state.symbol_rows import batches
+from apl.state.rows import batches
 from apl.state.vectors import from_bytes, to_bytes
 from apl.text import is_encodable
 

@@ -18,11 +18,13 @@ _TRIPLES = """
 _CONTENT = {
     "documents": "SELECT key FROM documents",
     "chunks": """
-        SELECT c.key, d.key, c.position, c.title, c.text, c.content_hash, c.tokens, c.extractor FROM chunks c
+        SELECT c.key, d.key, c.position, c.title, c.text, c.content_hash, c.tokens, hex(c.title_terms), c.extractor
+        FROM chunks c
         JOIN documents d ON d.id = c.document_id""",
     "sentences": """
-        SELECT c.key, s.position, s.start, s.end, s.kind, s.carried, s.short FROM sentences s
+        SELECT c.key, s.position, s.start, s.end, s.kind, s.carried, s.short, hex(s.terms), s.traits FROM sentences s
         JOIN chunks c ON c.id = s.chunk_id""",
+    "terms": "SELECT term, chunks FROM terms",
     "entities": "SELECT name, normal_form FROM entities",
     "relations": "SELECT name, normal_form FROM relations",
     "edges": f"SELECT said FROM {_TRIPLES}",  # noqa: S608

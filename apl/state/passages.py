@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Literal
 
+import numpy as np
 from sqlalchemy import Connection, select
 
-from apl.state import schema
+from apl import terms
+from apl.state import schema, term_rows
 from apl.state.codebook import find_chunks
 from apl.state.engine import Store, read_generation
 from apl.state.records import StoredChunk, StoredPassage, StoredSentence
-from apl.state.symbol_rows import batches
+from apl.state.rows import batches
 from apl.state.vectors import from_bytes
 from apl.symbols import Sentence, SentenceKind, Triple
 from apl.text import is_encodable
@@ -37,6 +40,9 @@ class Passages:
         self._capacity = capacity
         self._lock = Lock()
         self._generation = -1
+        self._counted = -1
+        self._chunks = 0
+        self._frequencies: dict[int, int] = {}
         self._kept: OrderedDict[_Name, StoredPassage | None] = OrderedDict()
 
     def find(self, keys: Sequence[str], hashes: Sequence[str]) -> PassageLookup:
@@ -56,6 +62,21 @@ class Passages:
         by_key = {name: passage for (kind, name), passage in found.items() if kind == "key" and passage}
         by_hash = {name: passage for (kind, name), passage in found.items() if kind == "hash" and passage}
         return PassageLookup(by_key, by_hash)
+
+    def rarities(self, wanted: Sequence[int]) -> tuple[Mapping[int, int], int]:
+        """In how many chunks each of the terms occurs, and how many chunks there are; kept like the passages."""
+        with self._store.reading() as connection:
+            generation = read_generation(connection)
+            with self._lock:
+                if generation != self._counted:
+                    self._frequencies.clear()
+                    self._counted, self._chunks = generation, term_rows.count_chunks(connection)
+                missing = [term for term in wanted if term not in self._frequencies]
+            found = term_rows.find(connection, missing)
+            with self._lock:
+                if generation == self._counted:
+                    self._frequencies.update({term: found.get(term, 0) for term in missing})
+                return {term: self._frequencies.get(term, found.get(term, 0)) for term in wanted}, self._chunks
 
     def _recall(self, generation: int, wanted: Sequence[_Name]) -> dict[_Name, StoredPassage | None]:
         with self._lock:
@@ -102,22 +123,45 @@ def _find(connection: Connection, names: Sequence[_Name]) -> dict[_Name, StoredP
 
 def _load(connection: Connection, wanted: Mapping[int, StoredChunk]) -> dict[int, StoredPassage]:
     ids = list(wanted)
+    column = schema.chunks.c
     texts: dict[int, str] = {}
+    titles: dict[int, bytes] = {}
     for batch in batches(ids):
-        rows = connection.execute(select(schema.chunks.c.id, schema.chunks.c.text).where(schema.chunks.c.id.in_(batch)))
-        texts.update({row.id: row.text for row in rows})
+        rows = connection.execute(select(column.id, column.text, column.title_terms).where(column.id.in_(batch)))
+        for row in rows:
+            texts[row.id], titles[row.id] = row.text, row.title_terms
     said, runs = _load_triples(connection, ids)
-    sentences, blobs = _load_sentences(connection, texts, said)
+    loaded = _load_sentences(connection, texts, said)
     return {
-        chunk_id: StoredPassage(
-            chunk,
-            texts[chunk_id],
-            tuple(sentences.get(chunk_id, ())),
-            tuple(dict.fromkeys(runs.get(chunk_id, ()))),
-            from_bytes(blobs.get(chunk_id, [])),
-        )
+        chunk_id: _passage(chunk, texts[chunk_id], runs.get(chunk_id, ()), loaded[chunk_id], titles[chunk_id])
         for chunk_id, chunk in wanted.items()
     }
+
+
+def _passage(
+    chunk: StoredChunk, text: str, run: Sequence[Triple], loaded: Sequence[_LoadedSentence], title: bytes
+) -> StoredPassage:
+    return StoredPassage(
+        chunk,
+        text,
+        tuple(sentence.said for sentence in loaded),
+        tuple(dict.fromkeys(run)),
+        from_bytes([sentence.vector for sentence in loaded]),
+        terms.from_bytes(b"".join(sentence.terms for sentence in loaded)),
+        np.array([len(sentence.terms) // 8 for sentence in loaded], dtype=np.int64),
+        np.array([sentence.traits for sentence in loaded], dtype=np.int64),
+        terms.from_bytes(title),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadedSentence:
+    """A sentence as read, with its blobs."""
+
+    said: StoredSentence
+    vector: bytes
+    terms: bytes
+    traits: int
 
 
 def _load_triples(
@@ -153,25 +197,23 @@ def _load_triples(
 
 def _load_sentences(
     connection: Connection, texts: Mapping[int, str], said: Mapping[int, Sequence[Triple]]
-) -> tuple[dict[int, list[StoredSentence]], dict[int, list[bytes]]]:
-    """Sentences and vector blobs by chunk row, in order."""
+) -> dict[int, list[_LoadedSentence]]:
+    """Sentences by chunk row, in order."""
     table = schema.sentences
     columns = (table.c.chunk_id, table.c.id, table.c.position, table.c.start, table.c.end, table.c.kind)
-    query = select(*columns, table.c.carried, table.c.short, table.c.vector).order_by(
+    query = select(*columns, table.c.carried, table.c.short, table.c.vector, table.c.terms, table.c.traits).order_by(
         table.c.chunk_id, table.c.position
     )
-    sentences: dict[int, list[StoredSentence]] = {}
-    blobs: dict[int, list[bytes]] = {}
+    loaded: dict[int, list[_LoadedSentence]] = {chunk_id: [] for chunk_id in texts}
     for batch in batches(list(texts)):
-        for chunk_id, row_id, position, start, end, kind, carried, short, vector in connection.execute(
+        for chunk_id, row_id, *span, carried, short, vector, terms_blob, traits in connection.execute(
             query.where(table.c.chunk_id.in_(batch))
         ):
-            span = _sentence(texts[chunk_id], position, start, end, kind)
-            sentences.setdefault(chunk_id, []).append(
-                StoredSentence(span, bool(carried), tuple(dict.fromkeys(said.get(row_id, ()))), short)
-            )
-            blobs.setdefault(chunk_id, []).append(vector)
-    return sentences, blobs
+            sentence = _sentence(texts[chunk_id], *span)
+            triples = tuple(dict.fromkeys(said.get(row_id, ())))
+            stored = StoredSentence(sentence, bool(carried), triples, short)
+            loaded[chunk_id].append(_LoadedSentence(stored, vector, terms_blob, traits))
+    return loaded
 
 
 def _sentence(text: str, position: int, start: int, end: int, kind: SentenceKind) -> Sentence:

@@ -8,16 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apl.symbols import Sentence, Triple
+from apl.terms import Terms
 
 
 @dataclass(frozen=True, slots=True)
 class NewSentence:
-    """A sentence to store: its span, whether its own edges carry it, its float16 vector, and a shorter quote of it."""
+    """A sentence to store: its span, whether its own edges carry it, its float16 vector, a shorter quote, its terms."""
 
     sentence: Sentence
     carried: bool
     vector: bytes
-    short: str | None = None
+    short: str | None
+    terms: Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class NewChunk:
     tokens: int
     sentences: tuple[NewSentence, ...]
     occurrences: tuple[NewOccurrence, ...]
+    title_terms: NDArray[np.int64]
     extractor: str
 
 
@@ -65,12 +68,12 @@ class StoredSentence:
     short: str | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class StoredPassage:
     """A chunk as decoded for reading.
 
-    `run` is the chunk's edges in order of extraction; `vectors` has shape (sentences, dimension), float32, and is
-    empty unless it was asked for.
+    `run` is the chunk's edges in order of extraction; `vectors` has shape (sentences, dimension), float32. `terms`
+    holds every sentence's terms one after the other, `term_counts` how many each has, `traits` their traits.
     """
 
     chunk: StoredChunk
@@ -78,3 +81,7 @@ class StoredPassage:
     sentences: tuple[StoredSentence, ...]
     run: tuple[Triple, ...]
     vectors: NDArray[np.float32]
+    terms: NDArray[np.int64]
+    term_counts: NDArray[np.int64]
+    traits: NDArray[np.int64]
+    title_terms: NDArray[np.int64]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     Column,
     Float,
@@ -18,7 +19,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Grows with every change of the tables below."""
 
 STORE_FORMAT = "apl-codebook"
@@ -51,6 +52,7 @@ chunks = Table(
     Column("text", Text, nullable=False),
     Column("content_hash", String(64), nullable=False, index=True),
     Column("tokens", Integer, nullable=False),
+    Column("title_terms", LargeBinary, nullable=False),
     Column("extractor", String, nullable=False),
     Column("indexed_at", Float, nullable=False),
 )
@@ -66,10 +68,21 @@ sentences = Table(
     Column("kind", String(8), nullable=False),
     Column("carried", Boolean, nullable=False),
     Column("short", Text),
+    Column("terms", LargeBinary, nullable=False),
+    Column("traits", Integer, nullable=False),
     Column("vector", LargeBinary),
     UniqueConstraint("chunk_id", "position"),
 )
-"""`carried`: the sentence's own edges pass the coverage guard; `short`: a quote without words that carry nothing."""
+"""`carried`: the sentence's own edges pass the coverage guard; `short`: a quote without words that carry nothing;
+`terms` and `traits`: see `apl.terms`; `vector`: of the sentence below its heading."""
+
+terms = Table(
+    "terms",
+    metadata,
+    Column("term", BigInteger, primary_key=True, autoincrement=False),
+    Column("chunks", Integer, nullable=False),
+)
+"""In how many chunks a term occurs; a term that occurs in none has no row."""
 
 entities = Table(
     "entities",

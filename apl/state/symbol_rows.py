@@ -5,24 +5,24 @@ Every function works inside the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, Table, delete, func, insert, select, tuple_, update
 
 from apl.runs import segment
-from apl.state import schema
+from apl.state import schema, term_rows
 from apl.state.records import NewChunk
+from apl.state.rows import batches
 from apl.symbols import Triple
+from apl.terms import distinct, to_bytes
 from apl.text import normal_form
-
-MAX_VARIABLES = 500
-"""Values an IN list holds; SQLite's own limit is far above, its planner's patience is not."""
 
 CORPUS_TRUST = "corpus"
 
-_T = TypeVar("_T")
 _EdgeKey = tuple[int, int, int]
 
 
@@ -42,12 +42,6 @@ class _Place:
     id: int
     document_id: int
     position: int
-
-
-def batches(values: Sequence[_T], size: int = MAX_VARIABLES) -> Iterator[Sequence[_T]]:
-    """Slices of at most `size` values."""
-    for start in range(0, len(values), size):
-        yield values[start : start + size]
 
 
 def intern(connection: Connection, table: Table, column: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -81,6 +75,7 @@ def insert_chunks(
     old = _places(connection, [chunk.key for chunk in new_chunks])
     positions = _positions(connection, [(chunk.key, document_ids[chunk.document_key]) for chunk in new_chunks], old)
     stale = delete_chunk_rows(connection, [place.id for place in old.values()])
+    term_rows.add(connection, [chunk_terms(chunk) for chunk in new_chunks])
     for chunk in new_chunks:
         chunk_id = _insert_chunk(connection, chunk, document_ids[chunk.document_key], positions[chunk.key], now=now)
         _insert_occurrences(connection, chunk, chunk_id, edge_ids, now=now)
@@ -137,6 +132,7 @@ def _insert_chunk(connection: Connection, chunk: NewChunk, document_id: int, pos
             text=chunk.text,
             content_hash=chunk.content_hash,
             tokens=chunk.tokens,
+            title_terms=to_bytes(chunk.title_terms),
             extractor=chunk.extractor,
             indexed_at=now,
         )
@@ -170,6 +166,11 @@ def _insert_occurrences(
         connection.execute(insert(schema.runs), runs)
 
 
+def chunk_terms(chunk: NewChunk) -> NDArray[np.int64]:
+    """The distinct terms of a chunk."""
+    return distinct(new.terms.values for new in chunk.sentences)
+
+
 def _insert_sentences(connection: Connection, chunk: NewChunk, chunk_id: int) -> dict[int, int]:
     rows = [
         {
@@ -180,6 +181,8 @@ def _insert_sentences(connection: Connection, chunk: NewChunk, chunk_id: int) ->
             "kind": new.sentence.kind,
             "carried": new.carried,
             "short": new.short,
+            "terms": to_bytes(new.terms.values),
+            "traits": new.terms.traits,
             "vector": new.vector,
         }
         for new in chunk.sentences
@@ -268,6 +271,7 @@ def delete_chunks(connection: Connection, chunk_ids: Sequence[int], *, now: floa
 def delete_chunk_rows(connection: Connection, chunk_ids: Sequence[int]) -> list[int]:
     """Remove chunks, sentences, occurrences and runs; the ids of the edges they held."""
     held: dict[int, None] = {}
+    term_rows.remove_chunks(connection, chunk_ids)
     for batch in batches(chunk_ids):
         occurrences = schema.occurrences
         query = select(occurrences.c.edge_id).where(occurrences.c.chunk_id.in_(batch)).order_by(occurrences.c.edge_id)

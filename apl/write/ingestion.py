@@ -21,11 +21,12 @@ import numpy as np
 from apl.errors import EmbeddingError
 from apl.protocols import Embedder, TokenCounter, TripleExtractor, Vectors
 from apl.reports import ChunkError, ExtractionUsage, IndexReport
-from apl.sentences import split_sentences
+from apl.sentences import heading_words, in_context, split_sentences
 from apl.state.codebook import Codebook
 from apl.state.records import NewChunk, NewSentence, StoredChunk
 from apl.state.vectors import to_bytes
-from apl.symbols import Chunk, Passage
+from apl.symbols import Chunk, Passage, Sentence
+from apl.terms import terms_of, title_terms
 from apl.text import content_hash
 from apl.write.extraction import Failure, ReadPassage, one_by_one
 from apl.write.intake import document_key_of, fault_of, key_of
@@ -269,15 +270,17 @@ class Ingestion:
             if not done:
                 return True
         return known.content_hash != item.content_hash or (
-            known.title != item.chunk.title and self._resplits(item.chunk, known.title)
+            known.title != item.chunk.title and self._reads_otherwise(item.chunk, known.title)
         )
 
-    def _resplits(self, chunk: Chunk, known_title: str | None) -> bool:
-        """True when the new title makes other sentences of the text than the known one."""
-        before, after = (
-            split_sentences(chunk.text, title=title, language=self._language) for title in (known_title, chunk.title)
-        )
+    def _reads_otherwise(self, chunk: Chunk, known_title: str | None) -> bool:
+        """True when the new title makes other sentences of the text than the known one, or says otherwise of what."""
+        before, after = (self._read_under(chunk.text, title) for title in (known_title, chunk.title))
         return before != after
+
+    def _read_under(self, text: str, title: str | None) -> tuple[object, ...]:
+        sentences = split_sentences(text, title=title, language=self._language)
+        return sentences, in_context(sentences, title), _called(sentences, title)
 
     def _split(self, prepared: Sequence[_Prepared]) -> None:
         for item in prepared:
@@ -294,7 +297,9 @@ class Ingestion:
 
         def embed(some: Sequence[_Prepared]) -> Sequence[Vectors]:
             sizes = [len(item.passage.sentences) if item.passage else 0 for item in some]
-            texts = [sentence.text for item in some if item.passage for sentence in item.passage.sentences]
+            texts = [
+                said for item in some if item.passage for said in in_context(item.passage.sentences, item.chunk.title)
+            ]
             vectors = self._embedder.embed(texts)
             if len(vectors) != len(texts):
                 raise EmbeddingError(f"{self._embedder.name} returned {len(vectors)} vectors for {len(texts)} texts")
@@ -308,10 +313,11 @@ class Ingestion:
 
     def _row(self, item: _Prepared, counts: Counter[str]) -> NewChunk:
         assert item.read is not None  # noqa: S101 - an item without error was read
+        assert item.passage is not None  # noqa: S101 - so it was split
         assert item.vectors is not None  # noqa: S101 - and embedded
         aligned = item.read.aligned
         rows = tuple(
-            NewSentence(said.sentence, said.carried, blob, said.short)
+            NewSentence(said.sentence, said.carried, blob, said.short, terms_of(said.sentence.text, self._language))
             for said, blob in zip(aligned.sentences, to_bytes(item.vectors), strict=True)
         )
         counts["sentences"] += len(rows)
@@ -330,8 +336,16 @@ class Ingestion:
             tokens=item.tokens,
             sentences=rows,
             occurrences=aligned.occurrences,
+            title_terms=title_terms(_called(item.passage.sentences, item.chunk.title), self._language),
             extractor=self._extractor.name if self._extractor else "none",
         )
+
+
+def _called(sentences: Sequence[Sentence], title: str | None) -> str:
+    """What a chunk is called: the title it came with, else the heading it begins with."""
+    first = next(iter(sentences), None)
+    heading = heading_words(first.text) if first is not None and first.kind == "title" else ""
+    return title or heading
 
 
 def _usage_of(extractor: TripleExtractor | None) -> ExtractionUsage | None:

@@ -105,11 +105,12 @@ TRIPLES = """
 CONTENT = {
     "documents": "SELECT key FROM documents",
     "chunks": """
-        SELECT c.key, d.key, c.title, c.text, c.content_hash, c.tokens FROM chunks c
+        SELECT c.key, d.key, c.title, c.text, c.content_hash, c.tokens, c.title_terms FROM chunks c
         JOIN documents d ON d.id = c.document_id""",
     "sentences": """
-        SELECT c.key, s.position, s.start, s.end, s.kind, s.carried, s.vector FROM sentences s
+        SELECT c.key, s.position, s.start, s.end, s.kind, s.carried, s.vector, s.terms, s.traits FROM sentences s
         JOIN chunks c ON c.id = s.chunk_id""",
+    "terms": "SELECT term, chunks FROM terms",
     "entities": "SELECT name, normal_form FROM entities",
     "relations": "SELECT name, normal_form FROM relations",
     "edges": f"SELECT said FROM {TRIPLES}",  # noqa: S608
@@ -164,7 +165,7 @@ def test_stats_count_rows_and_name_what_the_store_was_built_with(codebook: Codeb
     assert (stats.documents, stats.chunks, stats.sentences, stats.carried_sentences) == (1, 2, 3, 3)
     assert (stats.entities, stats.relations, stats.edges, stats.occurrences) == (4, 2, 2, 3)
     assert (stats.runs, stats.links, stats.turns) == (2, 0, 0)
-    assert (stats.embedder, stats.tokenizer, stats.schema_version) == ("hash-8", "words", 2)
+    assert (stats.embedder, stats.tokenizer, stats.schema_version) == ("hash-8", "words", 3)
 
 
 # --- delete -----------------------------------------------------------------------------------------------------------

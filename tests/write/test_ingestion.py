@@ -298,16 +298,27 @@ def test_batch_is_committed_whole_or_not_at_all(
 
 
 def test_moved_chunk_is_not_read_again(codebook: Codebook, store: Store) -> None:
-    """Another document or title of the same text is brought up to date for the price of a hash."""
+    """Another document of the same text is brought up to date for the price of a hash."""
     index(codebook, [Chunk(ACQUIRED, id="c1", document_id="d1", title="Deals")])
     extractor = Extractor()
-    report = index(codebook, [Chunk(ACQUIRED, id="c1", document_id="d2")], extractor=extractor)
+    report = index(codebook, [Chunk(ACQUIRED, id="c1", document_id="d2", title="Deals")], extractor=extractor)
     assert (report.unchanged, report.indexed) == (1, 0)
     assert [texts for texts in extractor.asked if texts] == []
     (passage,) = read(store, "c1")
-    assert (passage.chunk.document_key, passage.chunk.title) == ("d2", None)
+    assert (passage.chunk.document_key, passage.chunk.title) == ("d2", "Deals")
     assert codebook.stats().documents == 1
     assert codebook.delete(["d1"]).unknown_documents == ("d1",)
+
+
+def test_a_chunk_of_another_title_is_read_again(codebook: Codebook, store: Store) -> None:
+    """The title is part of what a sentence is about, so its vector and what the chunk is called change with it."""
+    index(codebook, [Chunk(ACQUIRED, id="c1", title="Deals")])
+    (before,) = read(store, "c1")
+    assert index(codebook, [Chunk(ACQUIRED, id="c1", title="Purchases")]).indexed == 1
+    (after,) = read(store, "c1")
+    assert after.chunk.title == "Purchases"
+    assert before.title_terms.tolist() != after.title_terms.tolist()
+    assert (before.vectors != after.vectors).any()
 
 
 def test_new_title_leaves_what_a_fresh_store_would_hold(tmp_path: Path) -> None:

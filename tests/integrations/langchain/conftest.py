@@ -20,6 +20,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
 from apl import APLConfig, AutoPrunedLayer
+from apl.config import SelectionConfig
 from apl.testing import HashEmbedder, ScriptedExtractor, WordCounter
 from langchain_apl import index_documents
 from releases import QUESTION, RELEASES, WAYS, script, text_of
@@ -86,7 +87,8 @@ def documents() -> list[Document]:
 def open_layer(tmp_path: Path, documents: list[Document]) -> Iterator[Callable[..., AutoPrunedLayer]]:
     """Opens layers that know the releases: `open_layer(embedder=..., tokenizer=..., **knobs of APLConfig)`.
 
-    `form` stands for the knobs that make the payload go out in that form.
+    `form` stands for the knobs that make the payload go out in that form. Without a budget these small hosts go out
+    whole, whatever the tokenizer counts.
     """
     opened: list[AutoPrunedLayer] = []
 
@@ -99,6 +101,7 @@ def open_layer(tmp_path: Path, documents: list[Document]) -> Iterator[Callable[.
         indexed: bool = True,
         **knobs: Any,
     ) -> AutoPrunedLayer:
+        knobs.setdefault("selection", SelectionConfig(auto_floor_tokens=1_000_000))
         layer = AutoPrunedLayer.open(
             path or tmp_path / f"kb-{len(opened)}.db",
             embedder=embedder or HashEmbedder(),

@@ -22,6 +22,7 @@ from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle
 from pydantic import PrivateAttr
 
 from apl import APLConfig, AutoPrunedLayer
+from apl.config import SelectionConfig
 from apl.testing import HashEmbedder, ScriptedExtractor, WordCounter
 from llama_index_apl import index_nodes
 from releases import QUESTION, RELEASES, WAYS, script, text_of
@@ -96,7 +97,8 @@ def nodes() -> list[NodeWithScore]:
 def open_layer(tmp_path: Path, nodes: list[NodeWithScore]) -> Iterator[Callable[..., AutoPrunedLayer]]:
     """Opens layers that know the releases: `open_layer(embedder=..., tokenizer=..., **knobs of APLConfig)`.
 
-    `form` stands for the knobs that make the payload go out in that form.
+    `form` stands for the knobs that make the payload go out in that form. Without a budget these small hosts go out
+    whole, whatever the tokenizer counts.
     """
     opened: list[AutoPrunedLayer] = []
 
@@ -109,6 +111,7 @@ def open_layer(tmp_path: Path, nodes: list[NodeWithScore]) -> Iterator[Callable[
         indexed: bool = True,
         **knobs: Any,
     ) -> AutoPrunedLayer:
+        knobs.setdefault("selection", SelectionConfig(auto_floor_tokens=1_000_000))
         layer = AutoPrunedLayer.open(
             path or tmp_path / f"kb-{len(opened)}.db",
             embedder=embedder or HashEmbedder(),
