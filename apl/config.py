@@ -11,6 +11,7 @@ from apl.symbols import Form, Layout
 
 Mode = Literal["guarded", "symbolic", "text"]
 Quotes = Literal["shortened", "verbatim"]
+Channel = Literal["unique", "all", "none"]
 Weight = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -88,6 +89,10 @@ class SelectionConfig(_Section):
 
     least_deviation: Annotated[float, Field(allow_inf_nan=False)] = 0.25
     """Without a budget, a sentence goes out whose score is so many standard deviations above the mean of the host's."""
+
+    facts: Channel = "unique"
+    """What the facts channel holds: `unique`: what several chunks say is said once; `all`: as often as it is said;
+    `none`: nothing, for a reader that is to have memory only (paper 3.6)."""
 
     auto_floor_tokens: Annotated[int, Field(ge=0)] = 256
     """Without a budget nothing is left out of so many tokens. A choice of this project: little to gain there."""

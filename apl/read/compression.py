@@ -141,6 +141,8 @@ class Compression:
 
     def _sent(self, host: Sequence[HostChunk], renderer: Renderer, host_text: Rendered) -> tuple[Statement, Rendered]:
         """What goes out: everything where it may, else the best of it; never more than the host's text."""
+        if self.selection.facts == "none":
+            return self._say(host, renderer, set())
         asked = self.budget_tokens if self.ratio is None else int(self.ratio * host_text.tokens)
         budget = min((bound for bound in (asked, self.context_tokens) if bound is not None), default=None)
         bound = host_text.tokens if budget is None else budget
@@ -192,6 +194,7 @@ class Compression:
                 least_score=least,
                 at_least_tokens=self.selection.auto_floor_tokens,
                 whole=strange,
+                unique=self.selection.facts == "unique",
             )
             statement, rendered = self._say(host, draft, set(choice.keys))
             if rendered.form != "empty" and rendered.tokens <= bound:
@@ -231,7 +234,7 @@ class Compression:
 
     def _say(self, host: Sequence[HostChunk], renderer: Renderer, chosen: set[_Key]) -> tuple[Statement, Rendered]:
         """The chosen units in the config's mode, or all as quotes where edges and their rules cost more."""
-        once = self.layout != "per_document"
+        once = self.layout != "per_document" and self.selection.facts == "unique"
         whole = self._with_headings(host, chosen, quoted=self.mode == "text")
         statement = state(host, whole, self.mode, once=once, shorten=self.shorten)
         rendered = renderer.render(statement)

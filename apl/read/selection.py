@@ -96,6 +96,7 @@ def choose(
     least_score: float = float("-inf"),
     at_least_tokens: float = 0.0,
     whole: Set[int] = frozenset(),
+    unique: bool = True,
 ) -> Choice:
     """The best units whose estimated cost fits the budget; what does not fit is passed over for what still does.
 
@@ -108,6 +109,7 @@ def choose(
         least_score: Below it nothing is taken once `at_least_tokens` are spent.
         at_least_tokens: What is spent whatever the scores.
         whole: Ranks of chunks of which everything goes out, whatever the scores.
+        unique: A sentence that is chosen already is not chosen again.
     """
     by_rank = {chunk.rank: chunk for chunk in chunks}
     taken: set[Key] = set()
@@ -121,7 +123,7 @@ def choose(
         if candidate.score < least_score and spent >= at_least_tokens and rank not in whole:
             dropped[candidate.key] = "what it adds is not worth its tokens"
             continue
-        if unit.sentence.text in texts and len(unit.sentence.text.split()) > 1:
+        if unique and unit.sentence.text in texts and len(unit.sentence.text.split()) > 1:
             dropped[candidate.key] = "another chunk says the same sentence"
             continue
         cost, heading = _cost(candidate, by_rank[rank], heads, taken)

@@ -143,6 +143,22 @@ class TestChoice:
         assert turn.text.count("born in Lisse") == 1
         assert "another chunk says the same sentence" in {decision.reason for decision in turn.explain()}
 
+    @pytest.mark.parametrize(("facts", "times"), [("unique", 1), ("all", 2), ("none", 0)])
+    def test_the_facts_channel_holds_what_it_is_told_to(self, tmp_path: Path, facts: str, times: int) -> None:
+        """What two chunks say is said once, as often as it is said, or not at all (paper 3.6)."""
+        same = "Mara Quell was born in Lisse."
+        twice = [
+            Chunk(f"Odd words stand here first. {same}", id="a"),
+            Chunk(f"{same} Even words stand here last.", id="b"),
+        ]
+        config = APLConfig(selection=SelectionConfig(facts=facts, auto_floor_tokens=0), on_error="raise")
+        with AutoPrunedLayer.open(
+            tmp_path / "kb.db", embedder=HashEmbedder(), tokenizer=WordCounter(), config=config
+        ) as layer:
+            layer.index(twice)
+            turn = layer.compress("Where was Mara Quell born?", twice, budget_tokens=15)
+        assert turn.text.count("Lisse") == times
+
     def test_the_threshold_stands_above_the_mean(self) -> None:
         """Sentences of equal worth all go out; of nothing there is no threshold."""
         equal = [Candidate((0, n), 0.5, Price(1), "") for n in range(3)]
