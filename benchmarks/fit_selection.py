@@ -154,12 +154,12 @@ def crossed(found: Sequence[Instance], names: Sequence[str] = FEATURES) -> Float
     return np.concatenate(parts)
 
 
-def automatic(found: Sequence[Instance], weights: Floats, least: float) -> tuple[float, float]:
-    """(answers kept, mean ratio) when sentences go out whose score is no further below the best than `least`."""
+def automatic(found: Sequence[Instance], weights: Floats, deviation: float) -> tuple[float, float]:
+    """(answers kept, mean ratio) when sentences go out that stand so many standard deviations above the host's mean."""
     kept, ratios = [], []
     for instance in found:
         scores = instance.values @ weights
-        chosen = scores >= scores.max() + least
+        chosen = scores >= scores.mean() + deviation * scores.std()
         first = np.unique(instance.chunk[chosen], return_index=True)[1]
         tokens = instance.tokens[chosen].sum() + instance.head_tokens[chosen][first].sum()
         kept.append(bool(instance.holds[chosen].any()))
@@ -187,9 +187,12 @@ def main() -> None:
     for name, figures in told.items():
         print(f"{name:40} {figures['worth']:.4f}  " + "  ".join(f"{x:.3f}" for x in figures["kept"]))
     print(json.dumps({name: round(float(w), 3) for name, w in zip(FEATURES, weights, strict=True) if w}, indent=1))
-    for least in np.arange(-0.1, -0.8, -0.05):
-        points = {k: automatic(some, weights, float(least)) for k, some in by_k.items()}
-        print(f"least_score {least:.2f}: " + ", ".join(f"k = {k}: {a:.3f} at {b:.3f}" for k, (a, b) in points.items()))
+    for deviation in (0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7):
+        points = {k: automatic(some, weights, deviation) for k, some in by_k.items()}
+        print(
+            f"least_deviation {deviation:.2f}: "
+            + ", ".join(f"k = {k}: {a:.3f} at {b:.3f}" for k, (a, b) in points.items())
+        )
     if arguments.json:
         arguments.json.write_text(json.dumps(told, indent=1))
 

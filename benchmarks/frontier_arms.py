@@ -186,13 +186,16 @@ class Setup:
 
 
 def setups() -> dict[str, Setup]:
-    """The modes of apl, and guarded without a budget."""
+    """The modes of apl, text also with quotes as they stand, and two of them without a budget."""
     guarded = APLConfig(on_error="raise")
+    verbatim = APLConfig(mode="text", quotes="verbatim", on_error="raise")
     return {
         "apl guarded": Setup(guarded),
         "apl text": Setup(APLConfig(mode="text", on_error="raise")),
         "apl symbolic": Setup(APLConfig(mode="symbolic", on_error="raise")),
         "apl auto": Setup(guarded, AUTO),
+        "apl text, verbatim": Setup(verbatim),
+        "apl text, verbatim, auto": Setup(verbatim, AUTO),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -98,3 +99,12 @@ def tiktoken_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     if not cache.is_dir():
         pytest.skip("llama-index-core, whose encodings the tests read, is not installed")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(cache))
+
+
+@pytest.fixture
+def benchmark_path() -> Iterator[None]:
+    """The benchmarks' folder can be imported from, during one test."""
+    folder = str(Path(__file__).parents[1] / "benchmarks")
+    sys.path.insert(0, folder)
+    yield
+    sys.path.remove(folder)

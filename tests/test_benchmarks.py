@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -23,15 +21,6 @@ EDGES = [
     ("DeltaPay", "was acquired in", "March 2022"),
     ("price", "was", "published"),
 ]
-
-
-@pytest.fixture
-def benchmark_path() -> Iterator[None]:
-    """The benchmarks' folder can be imported from, during one test."""
-    folder = str(Path(__file__).parents[1] / "benchmarks")
-    sys.path.insert(0, folder)
-    yield
-    sys.path.remove(folder)
 
 
 @pytest.fixture

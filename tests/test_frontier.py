@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -24,12 +23,9 @@ PEER = "Some peer"
 
 
 @pytest.fixture
-def modules(tiktoken_offline: None) -> Iterator[Callable[[str], ModuleType]]:
+def modules(tiktoken_offline: None, benchmark_path: None) -> Callable[[str], ModuleType]:
     """Imports from the benchmarks' folder during one test."""
-    folder = str(Path(__file__).parents[1] / "benchmarks")
-    sys.path.insert(0, folder)
-    yield import_module
-    sys.path.remove(folder)
+    return import_module
 
 
 @pytest.fixture
@@ -232,14 +228,18 @@ class TestRun:
     """From chunks to figures, without a model or a peer."""
 
     def test_every_arm_is_measured_at_every_budget(self, run: Any, report: ModuleType, tmp_path: Path) -> None:
-        """Three modes and the baseline at six budgets, auto once; no row goes over its budget; figures are JSON."""
+        """Three modes, text verbatim and the baseline at six budgets, two automatic; no row goes over its budget; figures are JSON."""
         rows = run()
-        assert len(rows) == 4 * 6 + 1
+        assert len(rows) == 5 * 6 + 2
         assert all(row.within and row.tokens <= row.host for row in rows)
         assert {row.kept for row in rows if row.share is None} == {1}
-        assert [row.hops for row in rows if row.share is None] == [1]
+        assert [row.hops for row in rows if row.share is None] == [1, 1]
         cold = {(row.arm, row.share) for row in rows if row.as_run_ms is not None}
-        assert cold == {*((row.arm, 0.2) for row in rows if row.share), ("apl auto", None)}
+        assert cold == {
+            *((row.arm, 0.2) for row in rows if row.share),
+            ("apl auto", None),
+            ("apl text, verbatim, auto", None),
+        }
         figures = report.by_data(rows)
         assert json.loads(json.dumps(figures))["tiny"]["needed"]["evidence"]
         report.show(figures)

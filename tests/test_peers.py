@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -26,11 +25,8 @@ QUESTION = "How many GDPR incidents did DeltaPay record before the acquisition?"
 
 
 @pytest.fixture
-def peers(tiktoken_offline: None) -> Iterator[ModuleType]:
-    folder = str(Path(__file__).parents[1] / "benchmarks")
-    sys.path.insert(0, folder)
-    yield import_module("peers")
-    sys.path.remove(folder)
+def peers(tiktoken_offline: None, benchmark_path: None) -> ModuleType:
+    return import_module("peers")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -33,13 +32,7 @@ class Reader:
         return Reply(self._answer(prompt), 7, 1)
 
 
-@pytest.fixture(autouse=True)
-def benchmark_path() -> Iterator[None]:
-    """The benchmarks' folder can be imported from, during one test."""
-    folder = str(Path(__file__).parents[1] / "benchmarks")
-    sys.path.insert(0, folder)
-    yield
-    sys.path.remove(folder)
+pytestmark = pytest.mark.usefixtures("benchmark_path")
 
 
 @pytest.fixture

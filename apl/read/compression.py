@@ -86,6 +86,7 @@ class Compression:
     _host: Sequence[HostChunk] = ()
     _host_text: Rendered | None = None
     _choice: Choice = field(default_factory=Choice)
+    _priced: Mapping[int, Sequence[Price]] = field(default_factory=dict)
 
     def run(self) -> Turn:
         """The turn; raises whatever a part raises."""
@@ -141,30 +142,34 @@ class Compression:
 
     def _sent(self, host: Sequence[HostChunk], renderer: Renderer, host_text: Rendered) -> tuple[Statement, Rendered]:
         """What goes out: everything where it may, else the best of it; never more than the host's text."""
+        self._priced = {chunk.rank: self.prices.of(chunk) for chunk in host}
         if self.selection.facts == "none":
+            keys = [_key(unit) for chunk in host for unit in chunk.units]
+            self._choice = Choice(dropped=dict.fromkeys(keys, "the facts channel is off"))
             return self._say(host, renderer, set())
         asked = self.budget_tokens if self.ratio is None else int(self.ratio * host_text.tokens)
         budget = min((bound for bound in (asked, self.context_tokens) if bound is not None), default=None)
         bound = host_text.tokens if budget is None else budget
         heard = [chunk for chunk in host if chunk.state != "duplicate"]
-        with self._timed("selection_ms"):
-            prices = [self.prices.of(chunk) for chunk in heard]
+        prices = [self._priced[chunk.rank] for chunk in heard]
         estimate = sum(price.tokens for priced in prices for price in priced)
         is_auto = asked is None and self.embedder is not None and estimate > self.selection.auto_floor_tokens
         said: tuple[Statement, Rendered] | None = None
+        tokens_by_form: Mapping[str, int] = {}
         if not is_auto and estimate <= _WORTH_TRYING * bound + _RULES_TOKENS:
             with self._timed("encoding_ms"):
                 said = self._say(host, renderer, {_key(unit) for chunk in host for unit in chunk.units})
+            tokens_by_form = said[1].tokens_by_form
             said = said if said[1].form != "empty" and said[1].tokens <= bound else None
         if said is None and (is_auto or budget is not None):
             ranked = self._ranked(heard, prices)
             with self._timed("encoding_ms"):
-                said = self._within(host, renderer, ranked, bound, auto=is_auto)
+                said = self._within(host, renderer, ranked, bound, auto=is_auto, whole=budget is None)
+            tokens_by_form = said[1].tokens_by_form
         if said is not None and (said[1].tokens < host_text.tokens or host_text.tokens > bound):
             return said
-        return (said[0] if said else state(host, set(), self.mode)), replace(
-            host_text, tokens_by_form=said[1].tokens_by_form if said else {}
-        )
+        nothing = said[0] if said else state(host, set(), self.mode)
+        return nothing, replace(host_text, tokens_by_form=tokens_by_form)
 
     def _ranked(self, heard: Sequence[HostChunk], prices: Sequence[Sequence[Price]]) -> list[Candidate]:
         vector = None
@@ -178,12 +183,22 @@ class Compression:
             return candidates(heard, prices, question, corpus, self.selection.weights.model_dump())
 
     def _within(
-        self, host: Sequence[HostChunk], renderer: Renderer, ranked: Sequence[Candidate], bound: int, *, auto: bool
+        self,
+        host: Sequence[HostChunk],
+        renderer: Renderer,
+        ranked: Sequence[Candidate],
+        bound: int,
+        *,
+        auto: bool,
+        whole: bool,
     ) -> tuple[Statement, Rendered]:
-        """The best units that fit on exact tokens: chosen by estimate, then again with what the estimate was off by."""
+        """The best units that fit on exact tokens: chosen by estimate, then again with what the estimate was off by.
+
+        Where nobody set a bound (`whole`), chunks that the codebook does not know go out whole.
+        """
         least = least_score(ranked, self.selection.least_deviation) if auto else float("-inf")
         aim, low, high = max(bound - _RULES_TOKENS, 0.6 * bound), 0.0, 2.0 * bound
-        strange = {chunk.rank for chunk in host if auto and chunk.passage is None}
+        strange = frozenset(_key(unit) for chunk in host if whole and chunk.passage is None for unit in chunk.units)
         draft = renderer.drafting() if self.mode == "guarded" else renderer
         best: tuple[Statement, Rendered, Choice] | None = None
         for _ in range(_MAX_TRIES):
@@ -193,7 +208,7 @@ class Compression:
                 budget_tokens=aim,
                 least_score=least,
                 at_least_tokens=self.selection.auto_floor_tokens,
-                whole=strange,
+                always=strange,
                 unique=self.selection.facts == "unique",
             )
             statement, rendered = self._say(host, draft, set(choice.keys))
@@ -216,9 +231,8 @@ class Compression:
         self._choice = replace(choice, scores={candidate.key: candidate for candidate in ranked})
         if draft is renderer or not statement.evidence.has_edges:
             return statement, rendered
-        whole = renderer.render(statement)  # the form is chosen last
-        tokens_by_form = {**rendered.tokens_by_form, **whole.tokens_by_form}
-        return statement, replace(whole, tokens_by_form=tokens_by_form)
+        final = renderer.render(statement)  # the form is chosen last
+        return statement, replace(final, tokens_by_form={**rendered.tokens_by_form, **final.tokens_by_form})
 
     def _single(
         self, host: Sequence[HostChunk], renderer: Renderer, ranked: Sequence[Candidate], bound: int
@@ -254,7 +268,7 @@ class Compression:
             return chosen
         headings = set()
         for chunk in host:
-            for unit, price in zip(chunk.units, self.prices.of(chunk), strict=True):
+            for unit, price in zip(chunk.units, self._priced[chunk.rank], strict=True):
                 if price.heading is not None and (quoted or not price.heads) and _key(unit) in chosen:
                     headings.add((chunk.rank, chunk.units[price.heading].sentence.position))
         return chosen | headings

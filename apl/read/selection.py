@@ -11,6 +11,7 @@ from apl.read.costs import Price
 from apl.read.evidence import HostChunk
 from apl.read.features import FEATURES, Corpus, Floats, features
 from apl.read.question import Question
+from apl.text import is_specific
 
 _DECIMALS = 5
 """Scores are rounded before sorting, so that the last bits of a float cannot reorder a payload."""
@@ -95,12 +96,12 @@ def choose(
     budget_tokens: float,
     least_score: float = float("-inf"),
     at_least_tokens: float = 0.0,
-    whole: Set[int] = frozenset(),
+    always: Set[Key] = frozenset(),
     unique: bool = True,
 ) -> Choice:
     """The best units whose estimated cost fits the budget; what does not fit is passed over for what still does.
 
-    A head and a heading are paid for once. A sentence that an earlier choice says word for word is not said again.
+    A head and a heading are paid for once. What an earlier choice says word for word of the same is not said again.
 
     Args:
         ranked: Best first.
@@ -108,22 +109,24 @@ def choose(
         budget_tokens: Upper bound.
         least_score: Below it nothing is taken once `at_least_tokens` are spent.
         at_least_tokens: What is spent whatever the scores.
-        whole: Ranks of chunks of which everything goes out, whatever the scores.
-        unique: A sentence that is chosen already is not chosen again.
+        always: Units that go out whatever their scores and the budget.
+        unique: What is chosen already is not chosen again from another chunk.
     """
     by_rank = {chunk.rank: chunk for chunk in chunks}
-    taken: set[Key] = set()
+    taken: set[Key] = set(always)
     dropped: dict[Key, str] = {}
     heads: set[str] = set()
-    texts: set[str] = set()
-    spent = 0.0
-    for candidate in sorted(ranked, key=lambda candidate: candidate.key[0] not in whole) if whole else ranked:
+    said: set[tuple[str, str]] = set()
+    spent = float(sum(candidate.price.tokens for candidate in ranked if candidate.key in always))
+    for candidate in ranked:
+        if candidate.key in always:
+            continue
         rank, position = candidate.key
-        unit = by_rank[rank].units[position]
-        if candidate.score < least_score and spent >= at_least_tokens and rank not in whole:
+        meaning = _meaning(by_rank[rank], position)
+        if candidate.score < least_score and spent >= at_least_tokens:
             dropped[candidate.key] = "what it adds is not worth its tokens"
             continue
-        if unique and unit.sentence.text in texts and len(unit.sentence.text.split()) > 1:
+        if unique and meaning in said:
             dropped[candidate.key] = "another chunk says the same sentence"
             continue
         cost, heading = _cost(candidate, by_rank[rank], heads, taken)
@@ -135,8 +138,20 @@ def choose(
         if heading is not None:
             taken.add(heading)
         heads.update(head for head, _ in candidate.price.heads)
-        texts.add(unit.sentence.text)
+        said.add(meaning)
     return Choice(frozenset(taken), dropped)
+
+
+def _meaning(chunk: HostChunk, position: int) -> tuple[str, str]:
+    """A sentence and what it is said of: nothing more where it begins with a full name, else its heading or document.
+
+    "It was released in 2020." of two films is not the same fact twice.
+    """
+    text = chunk.units[position].sentence.text
+    if is_specific(" ".join(text.split(maxsplit=2)[:2])):
+        return text, ""
+    before = (unit.sentence.text for unit in reversed(chunk.units[:position]) if unit.sentence.kind == "title")
+    return text, next(before, chunk.document_id)
 
 
 def _cost(candidate: Candidate, chunk: HostChunk, heads: set[str], taken: set[Key]) -> tuple[float, Key | None]:

@@ -241,7 +241,8 @@ def decide(chunks: Sequence[HostChunk], statement: Statement, choice: Choice) ->
         for unit in chunk.units:
             key = (unit.rank, unit.sentence.position)
             candidate = choice.scores.get(key)
-            dropped = choice.dropped.get(key, "nothing that goes out needs it")
+            repeated = "an earlier chunk has the same text" if chunk.state == "duplicate" else None
+            dropped = choice.dropped.get(key, repeated or "nothing that goes out needs it")
             outcome, reason = statement.fates.get(key, ("dropped", dropped))
             if candidate is not None and key in choice.keys:
                 reason = f"{candidate.because}; {reason}"

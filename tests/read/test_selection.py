@@ -143,6 +143,16 @@ class TestChoice:
         assert turn.text.count("born in Lisse") == 1
         assert "another chunk says the same sentence" in {decision.reason for decision in turn.explain()}
 
+    def test_the_same_words_of_two_things_are_two_facts(self, layer_of: Open) -> None:
+        """Both films were released in 2020; of one film twice it is said once."""
+        said = "It was released in 2020."
+        films = [Chunk(f"{t}\n{said} Much else happened here, too.", id=t, title=t) for t in ("Red Mill", "Blue Mill")]
+        again = Chunk(f"Red Mill\nOther words stand first. {said}", id="again", title="Red Mill")
+        layer = layer_of(chunks=[*films, again], mode="text")
+        turn = layer.compress("Which film was released in 2020?", [*films, again], budget_tokens=22)
+        assert turn.text.count("released in 2020") == 2
+        assert "another chunk says the same sentence" in {decision.reason for decision in turn.explain()}
+
     @pytest.mark.parametrize(("facts", "times"), [("unique", 1), ("all", 2), ("none", 0)])
     def test_the_facts_channel_holds_what_it_is_told_to(self, tmp_path: Path, facts: str, times: int) -> None:
         """What two chunks say is said once, as often as it is said, or not at all (paper 3.6)."""
@@ -158,6 +168,8 @@ class TestChoice:
             layer.index(twice)
             turn = layer.compress("Where was Mara Quell born?", twice, budget_tokens=15)
         assert turn.text.count("Lisse") == times
+        if facts == "none":
+            assert {decision.reason for decision in turn.explain()} == {"the facts channel is off"}
 
     def test_the_threshold_stands_above_the_mean(self) -> None:
         """Sentences of equal worth all go out; of nothing there is no threshold."""
@@ -189,6 +201,17 @@ class TestAutomatic:
         new = Chunk("The weather was fine. Nobody came. The harbour froze over.", id="new")
         turn = layer_of().compress(QUESTION, [*CHUNKS, new])
         assert "The weather was fine. Nobody came. The harbour froze over." in turn.text
+
+    def test_no_sentence_of_an_unknown_chunk_is_lost_to_an_estimate(self, layer_of: Open) -> None:
+        """A host of nothing but unknown chunks passes as the host's own text, headings and repeated sentences included."""
+        new = [
+            Chunk(f"Title {n}\nThe {n}. day was cold. Nobody came. Nobody came.", title=f"Title {n}") for n in range(40)
+        ]
+        turn = layer_of().compress(QUESTION, new)
+        assert {decision.outcome for decision in turn.explain()} == {"passed"}
+        mixed = layer_of().compress(QUESTION, [*CHUNKS, *new])
+        kept = [decision for decision in mixed.explain() if "Nobody" in decision.text or "day" in decision.text]
+        assert {decision.outcome for decision in kept} <= {"quote", "passed"}
 
     def test_a_quote_brings_the_heading_it_needs(self, layer_of: Open) -> None:
         """`She was born` without her name is no answer."""
