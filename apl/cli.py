@@ -250,11 +250,11 @@ def compress(
     ] = None,
     mode: Annotated[
         Mode,
-        typer.Option(help="guarded: facts where they say everything, else quotes; symbolic: facts only; text: quotes."),
-    ] = "guarded",
+        typer.Option(help="text: quotes; guarded: facts where they say everything, else quotes; symbolic: facts only."),
+    ] = "text",
     quotes: Annotated[
-        Quotes, typer.Option(help="shortened: without words that carry nothing; verbatim: as in the passage.")
-    ] = "shortened",
+        Quotes, typer.Option(help="verbatim: as in the passage; shortened: without words that carry nothing.")
+    ] = "verbatim",
     layout: Annotated[
         Layout, typer.Option(help="How the payload would lie in the documents; single for one text.")
     ] = "single",

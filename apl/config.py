@@ -62,16 +62,16 @@ class SelectionWeights(_Section):
     cosine: Weight = 1.0
     """Of the question with the sentence below its heading."""
 
-    overlap: Weight = 0.6
+    overlap: Weight = 0.76
     """The share of the question's rare words that the sentence says."""
 
-    answer_type: Weight = 0.13
+    answer_type: Weight = 0.19
     """The sentence holds a date, a number or a new name, as the question asks for one."""
 
     link: Weight = 0.33
     """A relevant sentence of another chunk calls this one's subject by its name."""
 
-    link_overlap: Weight = 0.53
+    link_overlap: Weight = 1.19
     """The same, and this sentence says words of the question."""
 
     length: Weight = -0.07
@@ -87,7 +87,7 @@ class SelectionConfig(_Section):
     weights: SelectionWeights = Field(default_factory=lambda: SelectionWeights())
     """What each feature of a sentence counts."""
 
-    least_deviation: Annotated[float, Field(allow_inf_nan=False)] = 0.25
+    least_deviation: Annotated[float, Field(allow_inf_nan=False)] = 0.2
     """Without a budget, a sentence goes out whose score is so many standard deviations above the mean of the host's."""
 
     facts: Channel = "unique"
@@ -106,17 +106,17 @@ class APLConfig(_Section):
         ('outline',)
     """
 
-    mode: Mode = "guarded"
-    """`guarded`: edges where they carry the sentence, quotes elsewhere (apl's own). `symbolic`: edges only, the paper's
-    mode (paper 3.6). `text`: sentences only."""
+    mode: Mode = "text"
+    """`text`: quotes only, the default by measurement (docs/selection.md). `guarded`: edges where they carry the
+    sentence, quotes elsewhere (apl's own). `symbolic`: edges only, the paper's mode (paper 3.6)."""
 
     forms: tuple[Form, ...] = ("edge_reference", "inline_triple", "outline")
     """What the reader can read; the cheapest wins, ties in this order (paper 3.6). Small readers want
     `("outline",)`."""
 
-    quotes: Quotes = "shortened"
-    """`shortened`: a quote leaves out articles, auxiliaries and fillers where the index knows such a way of saying it,
-    which keeps every content word (apl's own); `verbatim`: every quote stands as in the host's text."""
+    quotes: Quotes = "verbatim"
+    """`verbatim`: every quote stands as in the host's text; `shortened`: a quote leaves out articles, auxiliaries and
+    fillers where the index knows such a way of saying it, which keeps every content word (apl's own)."""
 
     layout: Layout = "spread"
     """How an adapter lays the payload into the host's documents (docs/langchain.md)."""

@@ -55,8 +55,16 @@ def terms_of(text: str, language: str = "en") -> Terms:
     """The terms of a text; names are words with a capital that do not just begin it."""
     names = _names(text)
     values = sorted((term_of(word, language) << 1) | (word in names) for word in content_words(text))
-    traits = DATE * bool(_DATE.search(text)) | NUMBER * bool(_NUMBER.search(text)) | NAME * bool(names)
-    return Terms(np.array(values, dtype=np.int64), traits)
+    return Terms(np.array(values, dtype=np.int64), _traits(text, names))
+
+
+def traits_of(text: str) -> int:
+    """What kinds of answers a text can hold: bits of `DATE`, `NUMBER`, `NAME`."""
+    return _traits(text, _names(text))
+
+
+def _traits(text: str, names: set[str]) -> int:
+    return DATE * bool(_DATE.search(text)) | NUMBER * bool(_NUMBER.search(text)) | NAME * bool(names)
 
 
 def title_terms(title: str, language: str = "en") -> NDArray[np.int64]:

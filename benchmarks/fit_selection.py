@@ -39,13 +39,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Instance:
-    """A question over its host's sentences: features, estimated costs, and which sentences hold an answer."""
+    """A question over its host's sentences: features, costs as quotes, and which sentences hold an answer.
+
+    `needs` says whether a sentence's heading comes along; `heading_tokens` are those of each sentence's heading.
+    """
 
     question: int
     values: Floats
     tokens: Floats
     chunk: NDArray[np.int64]
-    head_tokens: Floats
+    needs: NDArray[np.bool_]
+    heading_tokens: Floats
     holds: NDArray[np.bool_]
     host_tokens: int
 
@@ -56,7 +60,7 @@ def instances(name: str, k: int, limit: int | None = None) -> list[Instance]:
     path, _ = codebook(data, model, extractor_of(SMALL, None), rebuild=False)
     passages = Passages(Store.open(path, read_only=True), capacity=100_000)
     counter = TiktokenCounter()
-    prices = Prices(counter, mode="guarded", shorten=True, language="en")
+    prices = Prices(counter, mode="text", shorten=False, language="en")
     texts = [question.text for question in data.questions]
     retrieved, vectors = DenseHost(data.chunks, model).top(texts, k), model.embed(texts)
     found = []
@@ -84,24 +88,34 @@ def _instance(
     if not answers:
         return None
     units = [(unit, price) for chunk, priced in zip(host, prices, strict=True) for unit, price in zip(chunk.units, priced, strict=True)]  # fmt: skip
-    titles = {
-        chunk.rank: " ".join(u.sentence.text for u in chunk.units if u.sentence.kind == "title") for chunk in host
-    }
+    headings = [
+        "" if price.heading is None else host[unit.rank].units[price.heading].sentence.text for unit, price in units
+    ]
     kept = np.array([unit.sentence.kind not in ("title", "rule") for unit, _ in units])
     holds = [
-        contains_any(unit.sentence.text, answers)
-        or (bool(price.heads or price.heading is not None) and contains_any(titles[unit.rank], answers))
-        for unit, price in units
+        contains_any(said, answers)
+        for said in (f"{heading}\n{unit.sentence.text}" for heading, (unit, _) in zip(headings, units, strict=True))
     ]
     return Instance(
         question=number,
         values=values[kept],
         tokens=np.array([price.tokens for _, price in units], dtype=np.float64)[kept],
         chunk=np.array([unit.rank for unit, _ in units])[kept],
-        head_tokens=np.array([sum(t for _, t in price.heads[:1]) for _, price in units], dtype=np.float64)[kept],
+        needs=np.array([heading != "" for heading in headings])[kept],
+        heading_tokens=np.array([counter.count(heading) + 1 for heading in headings], dtype=np.float64)[kept],
         holds=np.array(holds)[kept],
         host_tokens=counter.count(text),
     )
+
+
+def costs(instance: Instance, order: NDArray[np.int64]) -> Floats:
+    """What each sentence adds to those before it: its quote, and its heading where no earlier one has brought it."""
+    needing = order[instance.needs[order]]
+    first = needing[np.unique(instance.chunk[needing], return_index=True)[1]]
+    brought = np.zeros(len(instance.tokens))
+    brought[first] = instance.heading_tokens[first]
+    added: Floats = (instance.tokens + brought)[order]
+    return added
 
 
 def reach(found: Sequence[Instance], weights: Floats) -> Floats:
@@ -109,9 +123,7 @@ def reach(found: Sequence[Instance], weights: Floats) -> Floats:
     shares = np.full(len(found), 9.0)
     for number, instance in enumerate(found):
         order = np.argsort(-np.round(instance.values @ weights, 5), kind="stable")
-        first = np.zeros(len(order), dtype=bool)
-        first[np.unique(instance.chunk[order], return_index=True)[1]] = True
-        sent = np.cumsum(instance.tokens[order] + first * instance.head_tokens[order])
+        sent = np.cumsum(costs(instance, order))
         held = np.flatnonzero(instance.holds[order])
         if len(held):
             shares[number] = sent[held[0]] / instance.host_tokens
@@ -159,11 +171,9 @@ def automatic(found: Sequence[Instance], weights: Floats, deviation: float) -> t
     kept, ratios = [], []
     for instance in found:
         scores = instance.values @ weights
-        chosen = scores >= scores.mean() + deviation * scores.std()
-        first = np.unique(instance.chunk[chosen], return_index=True)[1]
-        tokens = instance.tokens[chosen].sum() + instance.head_tokens[chosen][first].sum()
+        chosen = np.flatnonzero(scores >= scores.mean() + deviation * scores.std())
         kept.append(bool(instance.holds[chosen].any()))
-        ratios.append(min(1.0, tokens / instance.host_tokens))
+        ratios.append(min(1.0, costs(instance, chosen).sum() / instance.host_tokens))
     return float(np.mean(kept)), float(np.mean(ratios))
 
 

@@ -265,7 +265,7 @@ def arguments_given(given: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument("--chunk-tokens", type=int, default=CHUNK_TOKENS, help="of chunks cut from whole documents")
     options.add_argument("--documents", type=int, help="of a data set of whole documents, the first so many")
     options.add_argument("--arms", nargs="+", help="only arms whose names hold one of these, whatever the case")
-    options.add_argument("--ablate", action="store_true", help="guarded without one thing each, and no peers")
+    options.add_argument("--ablate", action="store_true", help="apl without one thing each, and no peers")
     options.add_argument("--png", type=Path, help="draw the curves to this file")
     options.add_argument("--pool", type=Path, nargs="+", metavar="FILE", help="add up files of --json; run nothing")
     return options.parse_args(given)

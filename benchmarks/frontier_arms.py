@@ -186,26 +186,25 @@ class Setup:
 
 
 def setups() -> dict[str, Setup]:
-    """The modes of apl, text also with quotes as they stand, and two of them without a budget."""
-    guarded = APLConfig(on_error="raise")
-    verbatim = APLConfig(mode="text", quotes="verbatim", on_error="raise")
+    """The modes of apl, text being the default, guarded also with shortened quotes, and two of them without a budget."""
+    text, guarded = APLConfig(on_error="raise"), APLConfig(mode="guarded", on_error="raise")
     return {
+        "apl text": Setup(text),
         "apl guarded": Setup(guarded),
-        "apl text": Setup(APLConfig(mode="text", on_error="raise")),
+        "apl guarded, shortened": Setup(APLConfig(mode="guarded", quotes="shortened", on_error="raise")),
         "apl symbolic": Setup(APLConfig(mode="symbolic", on_error="raise")),
-        "apl auto": Setup(guarded, AUTO),
-        "apl text, verbatim": Setup(verbatim),
-        "apl text, verbatim, auto": Setup(verbatim, AUTO),
+        "apl auto": Setup(text, AUTO),
+        "apl guarded, auto": Setup(guarded, AUTO),
     }
 
 
 def ablations() -> dict[str, Setup]:
-    """Guarded, and guarded without one thing each: a feature of the selection, the guard's edges, the shortened quotes."""
+    """The default without one feature of the selection each; with the guard's edges, and with shortened quotes."""
     weights = SelectionConfig().weights.model_dump()
     found = {
-        "apl guarded": Setup(APLConfig(on_error="raise")),
-        "apl without guard": Setup(APLConfig(mode="text", on_error="raise")),
-        "apl without shortening": Setup(APLConfig(quotes="verbatim", on_error="raise")),
+        "apl text": Setup(APLConfig(on_error="raise")),
+        "apl with guard": Setup(APLConfig(mode="guarded", on_error="raise")),
+        "apl with shortening": Setup(APLConfig(quotes="shortened", on_error="raise")),
     }
     found |= {f"apl without {name}": _weighted(weights, {name}) for name in weights}
     links = {name for name in weights if "link" in name}

@@ -23,7 +23,7 @@ from apl.errors import InputError
 from apl.evaluation.metrics import paired_bootstrap
 
 LEVELS = (0.90, 0.95, 0.98)
-OURS = "apl guarded"
+OURS = "apl text"
 POOLED = "pooled"
 
 Measure = Literal["kept", "evidence"]
@@ -152,7 +152,7 @@ def is_peer(arm: str) -> bool:
 
 
 def differences(rows: Sequence[Row], measure: Measure) -> list[dict[str, Any]]:
-    """At each budget guarded minus every other arm, over the questions of both, with the paired 95 % interval.
+    """At each budget apl's default minus every other arm, over the questions of both, with the paired 95 % interval.
 
     `best_peer` marks the peer that keeps most there, whatever tokens it took.
     """
@@ -262,7 +262,7 @@ def _curves_table(name: str, measure: Measure, found: Mapping[str, Any]) -> Tabl
     best = [_least(needed[arm][level] for arm in needed if is_peer(arm)) if needed else None for level in levels]
     ours = [needed.get(OURS, {}).get(level) for level in levels]
     quotients = [_number(a / b) if a is not None and b else "" for a, b in zip(ours, best, strict=True)]
-    table.add_row("guarded / best peer", *[""] * (len(shares) + 1), *quotients)
+    table.add_row("apl / best peer", *[""] * (len(shares) + 1), *quotients)
     return table
 
 
@@ -274,7 +274,7 @@ def _differences_table(name: str, measure: Measure, rows: Sequence[Mapping[str, 
     """One line an arm; the best peer of each budget is marked."""
     shares = list(dict.fromkeys(row["share"] for row in rows))
     heads = [f"at {_percent(share)}" for share in shares]
-    table = Table("guarded minus", *heads, title=f"{name}: {measure}, paired 95 % interval; * the best peer there")
+    table = Table("apl minus", *heads, title=f"{name}: {measure}, paired 95 % interval; * the best peer there")
     for arm in dict.fromkeys(row["arm"] for row in rows):
         at = {row["share"]: row for row in rows if row["arm"] == arm}
         table.add_row(arm, *(_interval(at[share]) if share in at else "" for share in shares))

@@ -89,7 +89,7 @@ def codebook(
     if rebuild or not (path.exists() and report_path.exists()):
         started = time.time()
         building = path.with_suffix(f".{os.getpid()}.db")
-        config = APLConfig(on_error="raise")
+        config = APLConfig(mode="guarded", quotes="shortened", on_error="raise")
         with AutoPrunedLayer.open(building, embedder=embedder, extractor=extractor, config=config) as layer:
             report = layer.index(data.chunks)
         _remove_older(stem, path, started)
@@ -276,7 +276,7 @@ def main() -> None:
     retrieved = DenseHost(data.chunks, model).top([question.text for question in data.questions], arguments.k)
     arms = all_edges_arms(Passages(Store.open(path, read_only=True)), retrieved, data.questions)
     asked = list(zip(data.questions, retrieved, strict=True))
-    config = APLConfig(on_error="raise")
+    config = APLConfig(mode="guarded", quotes="shortened", on_error="raise")
     with AutoPrunedLayer.open(path, embedder=embedder, config=config, read_only=True) as layer:
         turns = [layer.compress(question.text, chunks) for question, chunks in asked]
         arms.append(turn_arm("compress", turns, retrieved, data.questions))

@@ -7,9 +7,8 @@ Every question is asked of all arms before the next one, at temperature 0, so a 
 in every arm. Answers are written to benchmarks/out/reader-answers.jsonl at once; the same prompt is not asked again there,
 whoever sends it, unless `--fresh` is given. How to install the model: benchmarks/local_model.py.
 
-Two arms select nothing. `guarded, all` says everything that the chunks say, with nothing but quotes where edges and their
-rules cost more (see the forms); `outline of all edges` has every edge and no quotes. The index forms are asked with the
-automatic budget in symbolic mode.
+The outline of all edges selects nothing: it has every edge and no quotes. The index forms are asked with the automatic
+budget in symbolic mode.
 
 right: the answer holds an accepted one (whole words). exact, F1: as SQuAD scores them. held: what was sent says an accepted
 answer. Intervals are paired, 95 %, over the questions that both arms were asked.
@@ -49,7 +48,7 @@ from local_model import MODEL, Answers, LocalServer
 from payload import codebook, text_of
 
 HOST, AUTO, TEXT = "host text", "guarded auto", "text, same tokens"
-ALL, ALL_EDGES = "guarded, all", "outline of all edges"
+ALL_EDGES = "outline of all edges"
 INDEX_FORMS: tuple[Form, ...] = ("edge_reference", "inline_triple")
 PROMPT = "Give the shortest answer to the question that the text supports, nothing else.\n\n{text}\n\nQuestion: {question}\nAnswer:"
 MAX_TOKENS = 24
@@ -124,7 +123,7 @@ class Arms:
     def __init__(self, path: Path, **options: Any) -> None:
         self._stack = ExitStack()
         self._path, self._options = path, options
-        self._guarded = self._open(APLConfig(forms=("outline",), on_error="raise"))
+        self._guarded = self._open(APLConfig(mode="guarded", quotes="shortened", forms=("outline",), on_error="raise"))
         self._text = self._open(APLConfig(mode="text", forms=("outline",), on_error="raise"))
         self._edges = self._open(APLConfig(mode="symbolic", forms=("outline",), on_error="raise"))
         self._symbolic = {
@@ -149,7 +148,6 @@ class Arms:
         yield Sent(HOST, host, host, auto.host_tokens, auto.host_tokens, "host_text")
         yield _sent(AUTO, auto)
         yield _sent(TEXT, self._text.compress(question, chunks, budget_tokens=max(1, auto.tokens)))
-        yield _sent(ALL, self._guarded.compress(question, chunks, ratio=1.0))
         yield _sent(ALL_EDGES, self._edges.compress(question, chunks, ratio=1.0))
         if index_forms:
             for form, layer in self._symbolic.items():

@@ -55,11 +55,11 @@ def story() -> tuple[Chunk, ...]:
 
 @pytest.fixture
 def open_layer(tmp_path: Path) -> Iterator[Callable[..., AutoPrunedLayer]]:
-    """Opens layers with the fakes of `apl.testing`; errors inside raise; everything is closed at the end."""
+    """Opens guarded layers with the fakes of `apl.testing`; errors inside raise; everything is closed at the end."""
     opened: list[AutoPrunedLayer] = []
 
     def open_(name: str = "kb.db", **options: Any) -> AutoPrunedLayer:
-        knobs = {"on_error": "raise", **options.pop("knobs", {})}
+        knobs = {"mode": "guarded", "quotes": "shortened", "on_error": "raise", **options.pop("knobs", {})}
         options.setdefault("embedder", HashEmbedder())
         options.setdefault("extractor", ScriptedExtractor(TRIPLES))
         options.setdefault("tokenizer", WordCounter())

@@ -202,13 +202,17 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., AutoPruned
     folder = tmp_path_factory.mktemp("adversarial")
     indexed: dict[str, None] = {}
 
+    whole = SelectionConfig(auto_floor_tokens=1_000_000)
+
     def opened(extractor: Any, **knobs: Any) -> AutoPrunedLayer:
         layer = AutoPrunedLayer.open(
             folder / f"{extractor.name}.db",
             embedder=HashEmbedder(),
             extractor=extractor,
             tokenizer=WordCounter(),
-            config=APLConfig(on_error="raise", selection=SelectionConfig(auto_floor_tokens=1_000_000), **knobs),
+            config=APLConfig(
+                **({"mode": "guarded", "quotes": "shortened", "on_error": "raise", "selection": whole} | knobs)
+            ),
         )
         if extractor.name not in indexed:
             report = layer.index(chunks(), progress=False)

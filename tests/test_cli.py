@@ -449,7 +449,8 @@ def test_forms_mode_and_layout_reach_the_layer(run: Run) -> None:
     """`--form` is repeatable; the symbolic mode says edges; per_document needs the outline."""
     passages = ("--ids", "law.md#1", "--json")
     one = told(run("compress", "kb.db", QUESTION, *passages, "--form", "outline", "--mode", "symbolic"))
-    two = told(run("compress", "kb.db", QUESTION, *passages, "--form", "outline", "--form", "inline_triple"))
+    forms = ("--form", "outline", "--form", "inline_triple")
+    two = told(run("compress", "kb.db", QUESTION, *passages, *forms, "--mode", "guarded"))
     assert set(one["tokens_by_form"]) == {"outline"}
     assert {"outline", "inline_triple"} <= set(two["tokens_by_form"])
     spread = told(run("compress", "kb.db", QUESTION, *passages, "--layout", "spread"))

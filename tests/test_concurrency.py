@@ -28,7 +28,7 @@ ids = [f"c{number}" for number in range(12)]
 script = {f"DeltaPay {v} which is what it is and was is based in Oslo {n}.": [("DeltaPay", f"{v} based in", f"Oslo {n}")]
           for v in ("first", "second") for n in range(12)}
 layer = AutoPrunedLayer.open(path, embedder=HashEmbedder(), extractor=ScriptedExtractor(script), tokenizer=WordCounter(),
-                             config=APLConfig(on_error="raise"))
+                             config=APLConfig(mode="guarded", on_error="raise"))
 end = time.monotonic() + seconds
 """
 WRITER = (

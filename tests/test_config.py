@@ -17,11 +17,11 @@ SECTIONS: list[type[BaseModel]] = [APLConfig, IndexingConfig, SelectionConfig]
 def test_defaults() -> None:
     """The defaults that the documentation names."""
     config = APLConfig()
-    assert (config.mode, config.layout, config.ratio) == ("guarded", "spread", None)
+    assert (config.mode, config.quotes, config.layout, config.ratio) == ("text", "verbatim", "spread", None)
     assert config.forms == ("edge_reference", "inline_triple", "outline")
     assert (config.on_unknown, config.on_error, config.held_turns) == ("pass", "host", 256)
     assert (config.indexing.batch_size, config.indexing.language) == (128, "en")
-    assert config.selection.weights.overlap == 0.6
+    assert config.selection.weights.overlap == 0.76
 
 
 @pytest.mark.parametrize("section", SECTIONS)

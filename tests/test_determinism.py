@@ -26,7 +26,7 @@ triples = {
     key: [(names[i % 8], "acquired", names[(i * 3 + 1) % 8]), (names[i % 8], "acquired in", str(2000 + i))]
     for i, key in enumerate(texts)
 }
-config = APLConfig(on_error="raise", indexing=IndexingConfig(batch_size=batch_size))
+config = APLConfig(mode="guarded", quotes="shortened", on_error="raise", indexing=IndexingConfig(batch_size=batch_size))
 layer = AutoPrunedLayer.open(
     path, embedder=HashEmbedder(), extractor=ScriptedExtractor(triples), tokenizer=WordCounter(), config=config
 )

@@ -42,7 +42,7 @@ def frontier(modules: Callable[[str], ModuleType]) -> ModuleType:
 def row(report: ModuleType) -> Callable[..., Any]:
     """A row with 100 host tokens; everything else as a test says."""
 
-    def make(question: str, arm: str = "apl guarded", share: float | None = 0.2, **values: Any) -> Any:
+    def make(question: str, arm: str = "apl text", share: float | None = 0.2, **values: Any) -> Any:
         usual = {
             "data": "d", "host": 100, "tokens": 20, "form": "quotes", "edges": 0, "quotes": 20, "kept": 1,
             "kept_as_squad": 1, "hops": None, "evidence": (0, 0), "identifiers": (0, 0), "within": True, "ms": 1.0,
@@ -110,7 +110,7 @@ class TestDifferences:
     """Guarded minus another arm, over the questions of both."""
 
     def test_questions_are_paired(self, report: ModuleType, row: Callable[..., Any]) -> None:
-        """Of three common questions guarded keeps two more; the fourth is known to one side only."""
+        """Of three common questions apl keeps two more; the fourth is known to one side only."""
         ours = [row(name) for name in "abc"]
         theirs = [row(name, PEER, kept=int(name == "a")) for name in "abc"]
         (found,) = report.differences([*ours, *theirs, row("x", PEER), row("y", kept=None)], "kept")
@@ -122,7 +122,7 @@ class TestDifferences:
         self, report: ModuleType, row: Callable[..., Any]
     ) -> None:
         """Neither our baseline nor another mode is a peer, whatever it keeps."""
-        names = ["apl guarded", "apl text", "sentence cosine (our baseline)"]
+        names = ["apl text", "apl guarded", "sentence cosine (our baseline)"]
         rows = [row("a", name, share) for name in names for share in (0.1, 0.2)]
         rows += [row("a", "first", 0.1, kept=0), row("a", "first", 0.2), row("a", "second", 0.1)]
         rows += [row("a", "second", 0.2, kept=0)]
@@ -141,7 +141,7 @@ class TestPooling:
     def test_a_later_run_counts(self, report: ModuleType, row: Callable[..., Any]) -> None:
         """The peers of an old run stand beside apl's new rows."""
         rows = report.merged([[row("a", kept=0), row("a", PEER)], [row("a")]])
-        assert [(found.arm, found.kept) for found in rows] == [("apl guarded", 1), (PEER, 1)]
+        assert [(found.arm, found.kept) for found in rows] == [("apl text", 1), (PEER, 1)]
 
     def test_other_chunks_are_refused(self, report: ModuleType, row: Callable[..., Any]) -> None:
         with pytest.raises(InputError, match="over the same chunks"):
@@ -228,7 +228,7 @@ class TestRun:
     """From chunks to figures, without a model or a peer."""
 
     def test_every_arm_is_measured_at_every_budget(self, run: Any, report: ModuleType, tmp_path: Path) -> None:
-        """Three modes, text verbatim and the baseline at six budgets, two automatic; no row goes over its budget; figures are JSON."""
+        """Three modes, guarded shortened and the baseline at six budgets, two automatic; no row goes over its budget; figures are JSON."""
         rows = run()
         assert len(rows) == 5 * 6 + 2
         assert all(row.within and row.tokens <= row.host for row in rows)
@@ -238,7 +238,7 @@ class TestRun:
         assert cold == {
             *((row.arm, 0.2) for row in rows if row.share),
             ("apl auto", None),
-            ("apl text, verbatim, auto", None),
+            ("apl guarded, auto", None),
         }
         figures = report.by_data(rows)
         assert json.loads(json.dumps(figures))["tiny"]["needed"]["evidence"]
@@ -249,7 +249,8 @@ class TestRun:
         first = run()
         monkeypatch.setattr(frontier, "_sent", None)
         assert run() == first
-        assert run("--arms", "AUTO", "text") == [row for row in first if row.arm not in ("apl guarded", "apl symbolic")]
+        others = ("apl guarded", "apl guarded, shortened", "apl symbolic")
+        assert run("--arms", "AUTO", "text") == [row for row in first if row.arm not in others]
 
     def test_what_a_row_is_keyed_by(self, frontier: ModuleType) -> None:
         """Another set-up of the same name is another row."""
@@ -260,15 +261,15 @@ class TestRun:
         assert len(set(keys)) == 3
 
     def test_ablations_leave_one_thing_out_each(self, run: Any, modules: Callable[[str], ModuleType]) -> None:
-        """Every weight, the guard and the shortening, beside guarded as it is."""
+        """Every weight; with the guard and with the shortening, beside the default as it is."""
         setups = modules("frontier_arms").ablations()
-        weights = setups["apl guarded"].config.selection.weights
+        weights = setups["apl text"].config.selection.weights
         for name, weight in weights.model_dump().items():
             assert weight
             without = setups[f"apl without {name}"].config.selection.weights
             assert without == weights.model_copy(update={name: 0.0})
-        rows = run("--ablate", "--arms", "guarded", "without guard")
-        assert {row.arm for row in rows} == {"apl guarded", "apl without guard", "sentence cosine (our baseline)"}
+        rows = run("--ablate", "--arms", "apl text", "with guard")
+        assert {row.arm for row in rows} == {"apl text", "apl with guard", "sentence cosine (our baseline)"}
 
 
 class TestHosts:

@@ -326,9 +326,7 @@ def test_every_said_edge_has_its_own_citation(open_layer: Open) -> None:
     triple = ("film", "nominated for", "Oscar")
     text = "The film {} is what it is and was and has been, and it was nominated for the Oscar which it is and was."
     chunks = [Chunk(text.format(""), id="a"), Chunk(text.format("that"), id="b")]
-    layer = open_layer(
-        extractor=ScriptedExtractor({"a": [triple], "b": [triple]}), config=APLConfig(forms=("outline",))
-    )
+    layer = open_layer(extractor=ScriptedExtractor({"a": [triple], "b": [triple]}), knobs={"forms": ("outline",)})
     layer.index(chunks)
     turn = layer.compress("Which?", chunks)
     edges = [citation for citation in turn.citations if citation.kind == "edge"]

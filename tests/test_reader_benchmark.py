@@ -83,7 +83,7 @@ class TestQuestions:
 class TestArms:
     def test_all_arms_speak_of_the_same_chunks(self, reader: ModuleType, arms: Any, cases: list[Any]) -> None:
         sent = {one.arm: one for one in arms.sent(cases[0], index_forms=True)}
-        assert list(sent) == [reader.HOST, reader.AUTO, reader.TEXT, reader.ALL, reader.ALL_EDGES, *reader.INDEX_FORMS]
+        assert list(sent) == [reader.HOST, reader.AUTO, reader.TEXT, reader.ALL_EDGES, *reader.INDEX_FORMS]
         assert sent[reader.HOST].text == "\n\n".join(chunk.text for chunk in cases[0].chunks)
         assert sent[reader.TEXT].tokens <= sent[reader.AUTO].tokens
         assert len({one.host_tokens for one in sent.values()}) == 1

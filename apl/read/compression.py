@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from apl.config import Mode, SelectionConfig
 from apl.protocols import QuestionEmbedder, TokenCounter
+from apl.read.clauses import LONG_TOKENS, part_of
 from apl.read.costs import Price, Prices
+from apl.read.counting import TimedCounter
 from apl.read.evidence import HostChunk, Unit, gather
 from apl.read.features import Corpus
-from apl.read.question import read_question
+from apl.read.question import Question, read_question
 from apl.read.rendering import Rendered, Renderer
 from apl.read.selection import Candidate, Choice, candidates, choose, least_score
 from apl.read.statement import Statement, citations_of_texts, decide, pass_through, state
@@ -37,6 +39,9 @@ _RULES_TOKENS = 10
 
 _WORTH_TRYING = 1.15
 """Everything is built where its estimate is not further above the bound: estimates are not exact."""
+
+_LARGE = 0.25
+"""A long sentence that would take this share of the bound sends a part. Chosen on musique-stream-200."""
 
 _FULL = 0.97
 """A payload that fills this much of its bound is not filled further."""
@@ -86,7 +91,7 @@ class Compression:
     _host: Sequence[HostChunk] = ()
     _host_text: Rendered | None = None
     _choice: Choice = field(default_factory=Choice)
-    _priced: Mapping[int, Sequence[Price]] = field(default_factory=dict)
+    _priced: dict[int, list[Price]] = field(default_factory=dict)
 
     def run(self) -> Turn:
         """The turn; raises whatever a part raises."""
@@ -95,7 +100,7 @@ class Compression:
                 self._host = host = gather(self.chunks, self.passages, language=self.language)
             strange = [self.chunks[chunk.rank] for chunk in host if _is_strange(chunk)]
             self.strangers = [chunk for chunk in strange if isinstance(chunk, Chunk)]
-            counter = _Watched(self.counter, self._timings)
+            counter = TimedCounter(self.counter, self._timings)
             renderer = Renderer(self.forms, self.layout, len(host), self.keep_empty, counter, self.marked)
             with self._timed("encoding_ms"):
                 self._host_text = host_text = renderer.host_text([chunk.text for chunk in host])
@@ -119,7 +124,7 @@ class Compression:
             texts = [chunk.text for chunk in self._host]
             texts = texts or ["" if isinstance(chunk, str) else chunk.text for chunk in self.chunks]
             # A tokenizer that failed, or for which nobody could wait, is not asked again.
-            counter = _Watched(self.counter, {}, failing=True, silent=isinstance(error, TimeoutError))
+            counter = TimedCounter(self.counter, {}, failing=True, silent=isinstance(error, TimeoutError))
             passed = Renderer(self.forms, self.layout, len(texts), self.keep_empty, counter).host_text(texts)
         return Turn(
             question=self.question,
@@ -142,7 +147,7 @@ class Compression:
 
     def _sent(self, host: Sequence[HostChunk], renderer: Renderer, host_text: Rendered) -> tuple[Statement, Rendered]:
         """What goes out: everything where it may, else the best of it; never more than the host's text."""
-        self._priced = {chunk.rank: self.prices.of(chunk) for chunk in host}
+        self._priced = {chunk.rank: list(self.prices.of(chunk)) for chunk in host}
         if self.selection.facts == "none":
             keys = [_key(unit) for chunk in host for unit in chunk.units]
             self._choice = Choice(dropped=dict.fromkeys(keys, "the facts channel is off"))
@@ -162,7 +167,11 @@ class Compression:
             tokens_by_form = said[1].tokens_by_form
             said = said if said[1].form != "empty" and said[1].tokens <= bound else None
         if said is None and (is_auto or budget is not None):
-            ranked = self._ranked(heard, prices)
+            question, corpus = self._asked(heard)
+            with self._timed("selection_ms"):
+                ranked = candidates(heard, prices, question, corpus, self.selection.weights.model_dump())
+                if budget is not None:
+                    host, ranked = self._finer(host, ranked, question, corpus, bound)
             with self._timed("encoding_ms"):
                 said = self._within(host, renderer, ranked, bound, auto=is_auto, whole=budget is None)
             tokens_by_form = said[1].tokens_by_form
@@ -171,7 +180,7 @@ class Compression:
         nothing = said[0] if said else state(host, set(), self.mode)
         return nothing, replace(host_text, tokens_by_form=tokens_by_form)
 
-    def _ranked(self, heard: Sequence[HostChunk], prices: Sequence[Sequence[Price]]) -> list[Candidate]:
+    def _asked(self, heard: Sequence[HostChunk]) -> tuple[Question, Corpus]:
         vector = None
         if self.embedder is not None:
             with self._timed("question_embedding_ms"):
@@ -179,8 +188,31 @@ class Compression:
         with self._timed("selection_ms"):
             question = read_question(self.question, vector, self.language)
             wanted = dict.fromkeys([*question.terms.tolist(), *(t for c in heard for t in c.title_terms.tolist())])
-            corpus = Corpus(*self.passages.rarities(list(wanted)))
-            return candidates(heard, prices, question, corpus, self.selection.weights.model_dump())
+            return question, Corpus(*self.passages.rarities(list(wanted)))
+
+    def _finer(
+        self, host: Sequence[HostChunk], ranked: Sequence[Candidate], question: Question, corpus: Corpus, bound: int
+    ) -> tuple[Sequence[HostChunk], list[Candidate]]:
+        """The same with parts in place of the long sentences that may go out within the bound, and their prices."""
+        least = max(LONG_TOKENS, _LARGE * bound)
+        rarity = dict(zip(question.terms.tolist(), corpus.rarity(question.terms).tolist(), strict=True))
+        chunks, finer, reached = {chunk.rank: chunk for chunk in host}, list(ranked), 0
+        for place, candidate in enumerate(ranked):
+            rank, position = candidate.key
+            unit, price = chunks[rank].units[position], candidate.price
+            if price.tokens >= least and not price.heads and unit.sentence.kind == "prose":
+                text = unit.short if self.shorten and unit.short else unit.sentence.text
+                part = part_of(text, question, rarity, self.language)
+                if part is not None:
+                    price = self.prices.of_part(chunks[rank], position, part)
+                    self._priced[rank][position] = price
+                    finer[place] = replace(candidate, price=price)
+                    units = (replace(other, part=part) if other is unit else other for other in chunks[rank].units)
+                    chunks[rank] = replace(chunks[rank], units=tuple(units))
+            reached += price.tokens
+            if reached > 2 * bound:
+                break
+        return [chunks[chunk.rank] for chunk in host], finer
 
     def _within(
         self,
@@ -337,34 +369,3 @@ def _key(unit: Unit) -> _Key:
 def _is_strange(chunk: HostChunk) -> bool:
     """True when the codebook could learn the chunk."""
     return chunk.state in ("unknown", "changed") and bool(chunk.text.strip())
-
-
-class _Watched:
-    """A counter whose time is noted; with `failing` it answers 0 where the real one fails, `silent` always."""
-
-    def __init__(
-        self, counter: TokenCounter, timings: dict[str, float], *, failing: bool = False, silent: bool = False
-    ) -> None:
-        self.name = counter.name
-        self._counter = counter
-        self._timings = timings
-        self._failing = failing
-        self._silent = silent
-
-    def count(self, text: str) -> int:
-        if self._silent:
-            return 0
-        started = time.perf_counter()
-        try:
-            return self._counter.count(text)
-        except Exception:
-            if not self._failing:
-                raise
-            logger.debug("the host's text could not be counted either", exc_info=True)
-            return 0
-        finally:
-            spent = (time.perf_counter() - started) * 1000
-            self._timings["counting_ms"] = self._timings.get("counting_ms", 0.0) + spent
-
-    def count_many(self, texts: Sequence[str]) -> list[int]:
-        return [self.count(text) for text in texts]

@@ -59,6 +59,12 @@ class Prices:
             known = self._kept[chunk.passage] = tuple(self._prices(chunk.units))
         return known
 
+    def of_part(self, chunk: HostChunk, place: int, part: str) -> Price:
+        """The price of a part of a unit; where its beginning is gone, a reader needs the heading."""
+        headings = [n for n, unit in enumerate(chunk.units[:place]) if unit.sentence.kind == "title"]
+        begins = chunk.units[place].sentence.text.startswith(part) and not needs_heading(part, self._language)
+        return Price(self._count(part) + _LINE, heading=None if begins or not headings else headings[-1])
+
     def _prices(self, units: Sequence[Unit]) -> list[Price]:
         prices, heading = [], None
         for place, unit in enumerate(units):

@@ -20,7 +20,8 @@ from apl.text import content_hash
 class Unit:
     """A sentence of a host chunk, with the edges that occur in it.
 
-    `rank` is the chunk's place in the host's list; `short` is a shorter quote without loss, where there is one.
+    `rank` is the chunk's place in the host's list; `short` is a shorter quote without loss, where there is one;
+    `part` is what of it goes out where the budget is too small for the whole.
     """
 
     rank: int
@@ -31,6 +32,7 @@ class Unit:
     carried: bool
     triples: tuple[Triple, ...]
     short: str | None = None
+    part: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -122,10 +122,10 @@ def choose(
         if candidate.key in always:
             continue
         rank, position = candidate.key
-        meaning = _meaning(by_rank[rank], position)
         if candidate.score < least_score and spent >= at_least_tokens:
             dropped[candidate.key] = "what it adds is not worth its tokens"
             continue
+        meaning = _meaning(by_rank[rank], position)
         if unique and meaning in said:
             dropped[candidate.key] = "another chunk says the same sentence"
             continue

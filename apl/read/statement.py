@@ -194,6 +194,8 @@ def _say_units(draft: _Draft, chunk: HostChunk, chosen: set[tuple[int, int]], mo
 def _fate(unit: Unit, following: Unit | None, heads: set[str], mode: Mode) -> tuple[Outcome, str]:
     if unit.sentence.kind == "rule":
         return "dropped", "an ornament without words"
+    if unit.part is not None:
+        return "quote", "its clauses nearest to the question: the budget is small for so long a sentence"
     if unit.state != "known":
         return "quote", f"the chunk is {unit.state} to the codebook"
     if unit.sentence.kind == "title" and following is not None and _repeats(unit.sentence.text, following):
@@ -227,8 +229,9 @@ def _continues(text: str, previous: Unit, unit: Unit) -> bool:
 
 def _say_quote(draft: _Draft, chunk: HostChunk, units: Sequence[Unit]) -> None:
     text = chunk.text[units[0].sentence.start : units[-1].sentence.end]
-    if draft.shorten and any(unit.short for unit in units):
-        text = " ".join(unit.short or unit.sentence.text for unit in units)
+    shorter = [unit.part or (unit.short if draft.shorten else None) for unit in units]
+    if any(shorter):
+        text = " ".join(said or unit.sentence.text for said, unit in zip(shorter, units, strict=True))
     if "\n" in text and all(unit.sentence.kind in ("prose", "list", "title") for unit in units):
         text = _SOFT_BREAK.sub(" ", text)
     draft.say_quote(text, chunk)

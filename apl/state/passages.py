@@ -64,7 +64,13 @@ class Passages:
         return PassageLookup(by_key, by_hash)
 
     def rarities(self, wanted: Sequence[int]) -> tuple[Mapping[int, int], int]:
-        """In how many chunks each of the terms occurs, and how many chunks there are; kept like the passages."""
+        """In how many chunks each of the terms occurs, and how many chunks there are; kept like the passages.
+
+        What is known of the state that the last look-up saw is not asked for again.
+        """
+        with self._lock:
+            if self._counted == self._generation and all(term in self._frequencies for term in wanted):
+                return {term: self._frequencies[term] for term in wanted}, self._chunks
         with self._store.reading() as connection:
             generation = read_generation(connection)
             with self._lock:

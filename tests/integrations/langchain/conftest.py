@@ -87,8 +87,8 @@ def documents() -> list[Document]:
 def open_layer(tmp_path: Path, documents: list[Document]) -> Iterator[Callable[..., AutoPrunedLayer]]:
     """Opens layers that know the releases: `open_layer(embedder=..., tokenizer=..., **knobs of APLConfig)`.
 
-    `form` stands for the knobs that make the payload go out in that form. Without a budget these small hosts go out
-    whole, whatever the tokenizer counts.
+    They are guarded, so that facts and quotes go out; `form` stands for the knobs that make the payload go out in that
+    form. Without a budget these small hosts go out whole, whatever the tokenizer counts.
     """
     opened: list[AutoPrunedLayer] = []
 
@@ -102,12 +102,13 @@ def open_layer(tmp_path: Path, documents: list[Document]) -> Iterator[Callable[.
         **knobs: Any,
     ) -> AutoPrunedLayer:
         knobs.setdefault("selection", SelectionConfig(auto_floor_tokens=1_000_000))
+        knobs = {"mode": "guarded", "quotes": "shortened"} | (WAYS[form] if form else {}) | knobs
         layer = AutoPrunedLayer.open(
             path or tmp_path / f"kb-{len(opened)}.db",
             embedder=embedder or HashEmbedder(),
             extractor=ScriptedExtractor(script()),
             tokenizer=tokenizer or WordCounter(),
-            config=APLConfig(**(WAYS[form] if form else {}), **knobs),
+            config=APLConfig(**knobs),
         )
         opened.append(layer)
         if indexed:
@@ -121,7 +122,7 @@ def open_layer(tmp_path: Path, documents: list[Document]) -> Iterator[Callable[.
 
 @pytest.fixture
 def layer(open_layer: Callable[..., AutoPrunedLayer]) -> AutoPrunedLayer:
-    """A layer with the default config that knows the releases."""
+    """A layer that knows the releases."""
     return open_layer()
 
 
